@@ -1,0 +1,144 @@
+package session
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"taskbridge/translate"
+)
+
+// Out is one thing to write to a client. The first Out of a stream decides
+// its form: Final at once means a plain reply with Status and Header, else an
+// event stream is opened with 200 and Header, and Status is ignored later.
+type Out struct {
+	Raw    []byte // one JSON-RPC message; nil: headers or end only
+	Final  bool   // nothing follows
+	Status int    // 0 means 200
+	Header http.Header
+	// Begin opens the event stream although there is no message yet.
+	Begin bool
+	// EventID and RetryMS are set toward legacy sessions that can resume.
+	EventID string
+	RetryMS int
+}
+
+// ClientStream is the way back to a client: one per HTTP request (POST or
+// GET), one per connection elsewhere. Operations write, one downstream
+// handler reads. It never blocks a writer: past its byte bound it is closed
+// and the operation goes on without it.
+type ClientStream struct {
+	ID string
+
+	mu     sync.Mutex // protects the fields below
+	queue  []Out
+	bytes  int
+	max    int
+	ended  bool // Final queued, or closed by a bound
+	gone   bool // reader left
+	signal chan struct{}
+	onGone func()
+}
+
+// NewClientStream returns a stream that holds at most max queued bytes beside
+// one message (max <= 0: 1 MiB).
+func NewClientStream(id string, max int) *ClientStream {
+	if max <= 0 {
+		max = 1 << 20
+	}
+	return &ClientStream{ID: id, max: max, signal: make(chan struct{}, 1)}
+}
+
+// Send queues o and says whether it was taken: false once the stream has
+// ended, its reader has left, or its bound is passed (which ends it).
+func (s *ClientStream) Send(o Out) bool {
+	s.mu.Lock()
+	if s.ended || s.gone {
+		s.mu.Unlock()
+		return false
+	}
+	if s.bytes > 0 && s.bytes+len(o.Raw) > s.max {
+		s.ended = true
+		s.queue = append(s.queue, Out{Final: true})
+		s.mu.Unlock()
+		s.wake()
+		return false
+	}
+	s.queue = append(s.queue, o)
+	s.bytes += len(o.Raw)
+	s.ended = o.Final
+	s.mu.Unlock()
+	s.wake()
+	return true
+}
+
+func (s *ClientStream) wake() {
+	select {
+	case s.signal <- struct{}{}:
+	default:
+	}
+}
+
+// Next waits for the next Out. ok is false when nothing more will come or ctx
+// is done (its cause is then ctx's).
+func (s *ClientStream) Next(ctx context.Context) (o Out, ok bool) {
+	for {
+		s.mu.Lock()
+		if len(s.queue) > 0 {
+			o = s.queue[0]
+			s.queue[0] = Out{}
+			s.queue = s.queue[1:]
+			s.bytes -= len(o.Raw)
+			s.mu.Unlock()
+			return o, true
+		}
+		done := s.ended || s.gone
+		s.mu.Unlock()
+		if done {
+			return Out{}, false
+		}
+		select {
+		case <-s.signal:
+		case <-ctx.Done():
+			return Out{}, false
+		}
+	}
+}
+
+// Gone tells operations that the reader has left: the client closed its side.
+// It is called once by the downstream handler after its last Next.
+func (s *ClientStream) Gone() {
+	s.mu.Lock()
+	was := s.gone
+	s.gone = true
+	f := s.onGone
+	s.mu.Unlock()
+	if !was && f != nil {
+		f()
+	}
+}
+
+// Inbound is one message of a client as a downstream transport hands it over:
+// already decoded, its era decided, its caller known.
+type Inbound struct {
+	Caller Caller
+	Frame  translate.Frame // Leg ClientLeg, Dir ToServer; Msg nil for GET and DELETE
+}
+
+// Caller is who stands on the client's side of a message.
+type Caller struct {
+	Principal Principal
+	// Open: no credential was seen on a listener where callers cannot be told
+	// apart; tasks.list is not offered (design: principals).
+	Open bool
+	Era  translate.Era
+	// Version is the modern _meta version, or the legacy header's (may be
+	// empty: the session's own counts).
+	Version string
+	// Session is the legacy Mcp-Session-Id as the client sent it.
+	Session string
+	// Credential is what goes upstream on the caller's behalf.
+	Credential http.Header
+	// Header holds the listed request headers that go up with this message.
+	Header http.Header
+}

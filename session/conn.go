@@ -1,0 +1,67 @@
+package session
+
+import (
+	"context"
+	"net/http"
+
+	"taskbridge/translate"
+)
+
+// Target says whom to speak to upstream and as whom. Credential holds the
+// headers that carry authority (Authorization and the route's own --header
+// values); it lives in memory only and is never stored, logged or captured.
+type Target struct {
+	Upstream   string
+	Principal  Principal
+	Credential http.Header
+}
+
+// Outgoing is one message on its way to a server. Msg is nil for the verbs
+// that carry none (GET opens a legacy session's own stream, DELETE ends it).
+type Outgoing struct {
+	Verb    string // POST, GET or DELETE; transports without verbs map them
+	Msg     []byte
+	Version string      // MCP-Protocol-Version; empty before initialize is answered
+	Session string      // Mcp-Session-Id of a legacy session
+	Header  http.Header // further protocol headers: Mcp-Method, Mcp-Name, Mcp-Param-*, Last-Event-ID, trace context
+}
+
+// Dialer gives connections toward servers. Safe for concurrent use.
+type Dialer interface {
+	// Dial returns a connection for target; errors wrap *DialError.
+	Dial(ctx context.Context, target Target) (Conn, error)
+}
+
+// Conn is a connection toward one server. It owns the id space of what it
+// sends where several callers share it; over HTTP each request stands alone
+// and ids pass as they are. Do may run beside Do and Close; Close ends all
+// open streams and may be called twice.
+type Conn interface {
+	// Do sends one message and returns the stream of what comes back once the
+	// server's first sign (HTTP: response headers) is there. ctx bounds the
+	// whole exchange; canceling it closes the stream.
+	Do(ctx context.Context, out Outgoing) (Stream, error)
+	Close() error
+}
+
+// Stream yields the frames that answer one Outgoing. One reader at a time;
+// Close unblocks it and may be called twice.
+type Stream interface {
+	// Envelope is what the transport said before the first message: HTTP
+	// status and the listed headers (Mcp-Session-Id, WWW-Authenticate,
+	// Retry-After, Content-Type). Nil where the transport has none.
+	Envelope() *translate.Envelope
+	// Next returns the next message, io.EOF after the last one, or why the
+	// stream broke. A body that is no JSON-RPC message ends the stream with
+	// io.EOF and is described by Envelope alone.
+	Next() (translate.Frame, error)
+	// Close ends the exchange. Toward a modern HTTP server this is the cancel
+	// (2026-07-28 basic/patterns/cancellation).
+	Close() error
+}
+
+// Tap sees every frame on both legs. Implementations never block and never
+// change a frame; they copy what they keep.
+type Tap interface {
+	Frame(f translate.Frame)
+}

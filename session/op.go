@@ -1,0 +1,170 @@
+package session
+
+import (
+	"time"
+
+	"taskbridge/translate"
+)
+
+// OpID names an operation: its kind, a colon, and what makes it one of its
+// kind ("call:…", "task:…"). Peer text in it is quoted or hashed by whoever
+// builds it.
+type OpID string
+
+// Kind is the part before the colon.
+func (id OpID) Kind() string {
+	for i := range len(id) {
+		if id[i] == ':' {
+			return string(id[:i])
+		}
+	}
+	return string(id)
+}
+
+// EventKind says what happened.
+type EventKind uint8
+
+const (
+	// EvClient: a message of a client; Label is the client stream that takes
+	// answers, Caller is who sent it.
+	EvClient EventKind = iota + 1
+	// EvAnswer: a client's response to a request of ours; Name is what the
+	// operation called it when it asked.
+	EvAnswer
+	// EvCancel: the client cancelled the request this operation is about.
+	EvCancel
+	// EvClientGone: client stream Label was closed by its reader.
+	EvClientGone
+	// EvOpened: exchange Label got its first sign from the server and it is an
+	// event stream; Frame.HTTP holds status and headers, Frame.Msg is nil.
+	EvOpened
+	// EvServer: a message from the server on exchange Label.
+	EvServer
+	// EvServerEnd: exchange Label is over. Frame.HTTP holds the status if there
+	// was one; Fail says why when it did not end by itself.
+	EvServerEnd
+	// EvTimer: the wake called Name is due.
+	EvTimer
+	// EvOp: another operation (From) says Name with Data.
+	EvOp
+)
+
+// Fail says how an exchange with a server broke.
+type Fail uint8
+
+const (
+	FailNone         Fail = iota
+	FailUnreachable       // no connection, so the request cannot have run
+	FailBroken            // broke after the request was sent
+	FailTooLarge          // a message over the limit
+	FailRedirect          // redirected to another origin
+	FailNoCredential      // nothing to authenticate with until the principal's next request
+	FailBusy              // our own limits
+)
+
+// Event is one thing that happened to an operation. It is complete: time and
+// random bytes are in it, so the same events give the same effects.
+type Event struct {
+	Kind   EventKind
+	Now    time.Time
+	Label  string
+	Name   string
+	Frame  translate.Frame
+	Caller Caller
+	Fail   Fail
+	Err    string // for logs and error data, free of secrets
+	From   OpID
+	Data   []byte
+}
+
+// Machine is an operation's state machine. Its exported fields are its state,
+// encoded as JSON between events. Step must be deterministic: it reads the
+// event, its own state and x, and writes its own state and x's effects only.
+// A step may be run again from the same state when another runner was faster.
+type Machine interface {
+	Step(x *Exec, ev Event)
+}
+
+// Effect is something a step wants done, in order, once its state is stored.
+type Effect interface{ effect() }
+
+type (
+	// Send queues Out on a client stream, wherever its reader is.
+	Send struct {
+		Stream string
+		Out    Out
+	}
+	// Open starts an exchange with the server; its frames come back as EvOpened,
+	// EvServer and one EvServerEnd with the same Label.
+	Open struct {
+		Label    string
+		Upstream string
+		As       Principal
+		Out      Outgoing
+	}
+	// Shut closes an exchange this operation opened; its EvServerEnd is not
+	// delivered any more.
+	Shut struct{ Label string }
+	// Wake asks for one EvTimer; a later Wake of the same name replaces it.
+	Wake struct {
+		Name string
+		At   time.Time
+	}
+	// Unwake forgets a wake.
+	Unwake struct{ Name string }
+	// Tell delivers EvOp to another operation, which is made if it is new.
+	Tell struct {
+		To   OpID
+		Name string
+		Data []byte
+	}
+	// Ask sends a request of ours to a client and leads its response back as
+	// EvAnswer with Name. The id is Exec.AskID's.
+	Ask struct {
+		Session string
+		ID      int64
+		Name    string
+		Stream  string
+		Raw     []byte
+	}
+	// Unask forgets an asked question: a late answer is dropped and counted.
+	Unask struct {
+		Session string
+		ID      int64
+	}
+	// Put and Del write records that other operations read with Exec.Get.
+	Put struct {
+		Key   string
+		Value []byte
+	}
+	Del struct{ Key string }
+	// Snap keeps the last seen state of a task in the bounded cache.
+	Snap struct {
+		Key   string
+		Value []byte
+	}
+	// Loss counts something the other dialect cannot say (translate/losses.go).
+	Loss struct{ What string }
+	// Audit writes one audit line: creation, retrieval, cancel, refusal.
+	Audit struct {
+		What string
+		Task string
+	}
+	// Done ends the operation: its state, wakes and exchanges are dropped.
+	Done struct{}
+)
+
+func (Send) effect()   {}
+func (Open) effect()   {}
+func (Shut) effect()   {}
+func (Wake) effect()   {}
+func (Unwake) effect() {}
+func (Tell) effect()   {}
+func (Ask) effect()    {}
+func (Unask) effect()  {}
+func (Put) effect()    {}
+func (Del) effect()    {}
+func (Snap) effect()   {}
+func (Loss) effect()   {}
+func (Audit) effect()  {}
+func (Done) effect()   {}

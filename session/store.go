@@ -1,0 +1,73 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Errors a Store returns; compare with errors.Is.
+var (
+	ErrNotFound = errors.New("not found")
+	ErrConflict = errors.New("version conflict")
+	ErrHeld     = errors.New("held by another")
+)
+
+// Versions given to Store.Put as the expected one.
+const (
+	// Absent: the key must not exist.
+	Absent uint64 = 0
+	// Any: whatever is there is replaced.
+	Any uint64 = 1<<64 - 1
+)
+
+// Entry is one record of a Store. Value must not be changed by anyone once it
+// was put or got: implementations may share it.
+type Entry struct {
+	Key     string
+	Value   []byte
+	Version uint64 // never Absent, never Any; grows with each put of the key
+}
+
+// LogEntry is one record of a log. Seq starts at 1 and has no gaps at its
+// newer end; the oldest entries leave when the log's bound is reached.
+type LogEntry struct {
+	Seq   uint64
+	Value []byte
+}
+
+// Store keeps what must outlive a message: bytes under keys, and logs. All
+// methods are safe for concurrent use by any number of runners, in this
+// process or others. They return ErrNotFound, ErrConflict, ErrHeld, the
+// context's error, or an implementation's own error wrapped with the key.
+type Store interface {
+	Get(ctx context.Context, key string) (Entry, error)
+	// Put writes when the stored version is expect (Absent, Any or a version
+	// got before) and returns the new version, else ErrConflict.
+	Put(ctx context.Context, key string, value []byte, expect uint64) (uint64, error)
+	// Delete removes when the stored version is expect (or Any). Deleting an
+	// absent key with Any is no error.
+	Delete(ctx context.Context, key string, expect uint64) error
+	// Take removes and returns: of all takers over all replicas one gets it.
+	Take(ctx context.Context, key string) ([]byte, error)
+	// List returns up to limit entries whose key begins with prefix and is
+	// greater than after, in key order.
+	List(ctx context.Context, prefix, after string, limit int) ([]Entry, error)
+
+	// Claim makes holder the one owner of key for ttl and returns a fence that
+	// grows with each change of owner; the same holder renews. ErrHeld while
+	// another owns it.
+	Claim(ctx context.Context, key, holder string, ttl time.Duration) (fence uint64, err error)
+	// Release gives a claim up early; a foreign or lapsed one is left alone.
+	Release(ctx context.Context, key, holder string) error
+
+	// Append adds to a log that keeps its newest max entries (max <= 0: 1024).
+	Append(ctx context.Context, log string, value []byte, max int) (seq uint64, err error)
+	// Read waits until the log has entries after seq and returns up to limit
+	// of them, or the context's error. ErrNotFound: entries after seq have
+	// already left the log, so the reader has a gap.
+	Read(ctx context.Context, log string, after uint64, limit int) ([]LogEntry, error)
+	// Drop removes a log; readers that wait on it go on waiting.
+	Drop(ctx context.Context, log string) error
+	Close() error
+}

@@ -1,0 +1,61 @@
+package translate
+
+import (
+	"net/http"
+	"time"
+
+	"taskbridge/translate/jsonrpc"
+)
+
+// Leg names the half of the path a frame travels on.
+type Leg uint8
+
+const (
+	// ClientLeg lies between the client and the proxy.
+	ClientLeg Leg = iota + 1
+	// ServerLeg lies between the proxy and the server.
+	ServerLeg
+)
+
+func (l Leg) String() string {
+	if l == ServerLeg {
+		return "server"
+	}
+	return "client"
+}
+
+// Direction is the way a message flows, whichever leg it is on.
+type Direction uint8
+
+const (
+	ToServer Direction = iota + 1
+	ToClient
+)
+
+func (d Direction) String() string {
+	if d == ToClient {
+		return "to-client"
+	}
+	return "to-server"
+}
+
+// Envelope is what the transport said around a message: for HTTP the verb of
+// a request or the status of a reply, and the protocol's own headers.
+// A nil *Envelope means the transport has none (stdio, WebSocket).
+type Envelope struct {
+	Verb   string
+	Status int
+	Header http.Header
+}
+
+// Frame is one message on one leg, as transports, captures and operations all
+// know it. Msg is nil where the transport spoke without a message (a 401, a
+// GET that opens a stream, a stream's end).
+type Frame struct {
+	Msg    *jsonrpc.Message
+	Leg    Leg
+	Dir    Direction
+	Stream string
+	HTTP   *Envelope
+	Time   time.Time
+}
