@@ -1,0 +1,486 @@
+// A legacy (2025-11-25) client on the v1 SDK with its experimental tasks API.
+// node legacy-client.mjs URL SCENARIO [--header 'Name: value']…
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+  CallToolResultSchema,
+  CreateMessageRequestSchema,
+  CreateTaskResultSchema,
+  ElicitRequestSchema,
+  ListRootsRequestSchema,
+  LoggingMessageNotificationSchema,
+  ResourceUpdatedNotificationSchema,
+  TaskStatusNotificationSchema,
+  ToolListChangedNotificationSchema
+} from '@modelcontextprotocol/sdk/types.js';
+import { errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, textOf } from './lib.mjs';
+
+const RELATED = 'io.modelcontextprotocol/related-task';
+const terminal = status => ['completed', 'failed', 'cancelled'].includes(status);
+
+const { options, positional } = parseArgs(process.argv.slice(2));
+const [url, scenario] = positional;
+const clients = [];
+
+/** What the user answers; scenarios change it. */
+let answer = 'accept';
+const questions = [];
+
+async function connect({ capabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: { listChanged: true } } } = {}) {
+  const client = new Client({ name: 'legacy-peer-client', version: '1.0.0' }, { capabilities });
+  client.seen = { statuses: [], logs: [], updated: [], listChanged: 0 };
+  if (capabilities.elicitation) {
+    client.setRequestHandler(ElicitRequestSchema, async ({ params }) => {
+      questions.push(params.message);
+      step('question', { message: params.message, mode: params.mode ?? 'form', related: params._meta?.[RELATED]?.taskId ?? null });
+      if (params.mode === 'url') return { action: 'accept' };
+      return answer === 'accept' ? { action: 'accept', content: fill(params) } : { action: answer };
+    });
+  }
+  if (capabilities.sampling) {
+    client.setRequestHandler(CreateMessageRequestSchema, async ({ params }) => {
+      step('sampling', { text: params.messages[0]?.content?.text ?? null, related: params._meta?.[RELATED]?.taskId ?? null });
+      return { model: 'peer-model', role: 'assistant', stopReason: 'endTurn', content: { type: 'text', text: 'something' } };
+    });
+  }
+  if (capabilities.roots) client.setRequestHandler(ListRootsRequestSchema, async () => ({ roots: [{ uri: 'file:///peer', name: 'peer' }] }));
+  client.setNotificationHandler(TaskStatusNotificationSchema, ({ params }) => void client.seen.statuses.push(params.status));
+  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void client.seen.logs.push(`${params.level}: ${params.data}`));
+  client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void client.seen.updated.push(params.uri));
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => void client.seen.listChanged++);
+  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: headersOf(options) } });
+  clients.push({ client, transport });
+  await client.connect(transport);
+  client.sessionId = transport.sessionId;
+  return client;
+}
+
+/** Answers a form by the types of its fields. */
+function fill({ requestedSchema, message }) {
+  const content = {};
+  for (const [key, schema] of Object.entries(requestedSchema?.properties ?? {})) {
+    if (schema.default !== undefined) content[key] = schema.default;
+    else if (schema.enum) content[key] = schema.enum[0];
+    else if (schema.type === 'boolean') content[key] = true;
+    else if (schema.type === 'number' || schema.type === 'integer') content[key] = 7;
+    else content[key] = key === 'colour' ? 'green' : /second/i.test(message) ? 'Grace' : 'Ada';
+  }
+  return content;
+}
+
+const create = (client, name, args, task = { ttl: 60_000 }, options) =>
+  client.request({ method: 'tools/call', params: { name, arguments: args, task } }, CreateTaskResultSchema, options);
+
+/** Polls until `until` holds; the distinct statuses and messages in order. */
+async function poll(client, task, until = terminal, seen = { statuses: [], messages: [] }) {
+  for (;;) {
+    if (seen.statuses.at(-1) !== task.status) seen.statuses.push(task.status);
+    if (task.statusMessage && seen.messages.at(-1) !== task.statusMessage) seen.messages.push(task.statusMessage);
+    if (until(task.status)) return { task, ...seen };
+    await sleep(Math.max(50, task.pollInterval ?? 1_000));
+    task = await client.experimental.tasks.getTask(task.taskId);
+  }
+}
+
+const printTask = (name, task) =>
+  step(name, {
+    status: task.status,
+    hasTtl: 'ttl' in task,
+    ttl: task.ttl ?? null,
+    pollInterval: task.pollInterval ?? null,
+    ...(task.statusMessage ? { statusMessage: task.statusMessage } : {})
+  });
+
+const printResult = (name, result, taskId) =>
+  step(name, {
+    text: textOf(result),
+    isError: result.isError === true,
+    ...(result.structuredContent ? { structured: result.structuredContent } : {}),
+    ...(taskId ? { related: result._meta?.[RELATED]?.taskId === taskId } : {}),
+    ...('resultType' in result ? { resultType: result.resultType } : {})
+  });
+
+const result = (client, taskId) => client.experimental.tasks.getTaskResult(taskId, CallToolResultSchema);
+
+/** Creates a task that asks, polls to input_required, opens tasks/result as the SDK does, prints the end. */
+async function asking(tool, args) {
+  const client = await connect();
+  const { task } = await create(client, tool, args);
+  printTask('created', task);
+  const waiting = await poll(client, task, status => terminal(status) || status === 'input_required');
+  step('polled', { statuses: waiting.statuses });
+  const final = await result(client, task.taskId);
+  const after = await client.experimental.tasks.getTask(task.taskId);
+  step('final', { status: after.status });
+  printResult('result', final, task.taskId);
+}
+
+const scenarios = {
+  async initialize() {
+    const client = await connect();
+    const capabilities = client.getServerCapabilities();
+    step('initialize', {
+      server: client.getServerVersion()?.name ?? null,
+      instructions: client.getInstructions() ?? null,
+      protocolVersion: client.transport.protocolVersion ?? null,
+      session: Boolean(client.sessionId),
+      tasks: capabilities.tasks ?? null,
+      extensions: Object.keys(capabilities.extensions ?? {}),
+      capabilities: Object.keys(capabilities).sort()
+    });
+  },
+  async list() {
+    const client = await connect();
+    const { tools } = await client.listTools();
+    for (const tool of tools) step('tool', { name: tool.name, taskSupport: tool.execution?.taskSupport ?? null });
+    step('list', { count: tools.length });
+  },
+  async call() {
+    const client = await connect();
+    printResult('result', await client.callTool({ name: 'echo', arguments: { text: 'hello', list: [1, 2.5, null], nested: { a: 'ü' } } }));
+  },
+  async greet() {
+    const client = await connect();
+    printResult('result', await client.callTool({ name: 'greet', arguments: { name: 'Ada' } }));
+  },
+  async 'unknown-tool'() {
+    const client = await connect();
+    try {
+      printResult('result', await client.callTool({ name: 'no_such_tool', arguments: {} }));
+    } catch (error) {
+      step('error', { error: errorFields(error) });
+    }
+  },
+  async task() {
+    const client = await connect();
+    const { task } = await create(client, 'slow_compute', { seconds: 2, label: 'x' });
+    printTask('created', task);
+    const end = await poll(client, task);
+    step('polled', { statuses: end.statuses, messages: end.messages });
+    printResult('result', await result(client, task.taskId), task.taskId);
+    step('notified', { statuses: client.seen.statuses });
+  },
+  /** tasks/result at once: it has to block until the end. */
+  async 'task-result'() {
+    const client = await connect();
+    const { task } = await create(client, 'slow_compute', { seconds: 1, label: 'blocked' });
+    const started = Date.now();
+    const final = await result(client, task.taskId);
+    step('waited', { blocked: Date.now() - started > 500 });
+    printResult('result', final, task.taskId);
+    printResult('again', await result(client, task.taskId), task.taskId);
+  },
+  /** A modern server may answer a task call of no length with a plain result. */
+  async 'task-immediate'() {
+    const client = await connect();
+    const { task } = await create(client, 'slow_compute', { seconds: 0, label: 'now' });
+    printTask('created', task);
+    const end = await poll(client, task);
+    step('polled', { statuses: end.statuses });
+    printResult('result', await result(client, task.taskId), task.taskId);
+  },
+  /** A tool that takes no task, called with one. */
+  async 'task-forbidden'() {
+    const client = await connect();
+    const answer = await client.request({ method: 'tools/call', params: { name: 'greet', arguments: { name: 'Ada' }, task: {} } }, CallToolResultSchema.passthrough()).catch(error => ({ error }));
+    if (answer.error) step('error', { error: errorFields(answer.error) });
+    else if (answer.task) {
+      const end = await poll(client, answer.task);
+      step('polled', { statuses: end.statuses });
+      printResult('result', await result(client, answer.task.taskId), answer.task.taskId);
+    } else printResult('result', answer);
+  },
+  async 'task-progress'() {
+    const client = await connect();
+    const progress = [];
+    const { task } = await create(client, 'slow_compute', { seconds: 3, label: 'p' }, { ttl: 60_000 }, { onprogress: note => progress.push(note.message ?? note.progress) });
+    printResult('result', await result(client, task.taskId), task.taskId);
+    step('progress', { messages: progress });
+  },
+  async 'task-stream'() {
+    const client = await connect();
+    await client.listTools();
+    const events = [];
+    for await (const message of client.experimental.tasks.callToolStream({ name: 'slow_compute', arguments: { seconds: 1, label: 's' } }, CallToolResultSchema, { task: { ttl: 60_000 } })) {
+      const event = message.type === 'taskStatus' ? `taskStatus:${message.task.status}` : message.type;
+      if (events.at(-1) !== event) events.push(event);
+      if (message.type === 'result') printResult('result', message.result);
+      if (message.type === 'error') step('error', { error: errorFields(message.error) });
+    }
+    step('stream', { events });
+  },
+  async 'question-stream'() {
+    const client = await connect();
+    await client.listTools();
+    const events = [];
+    for await (const message of client.experimental.tasks.callToolStream({ name: 'confirm_delete', arguments: { filename: 's.txt' } }, CallToolResultSchema, { task: { ttl: 60_000 } })) {
+      const event = message.type === 'taskStatus' ? `taskStatus:${message.task.status}` : message.type;
+      if (events.at(-1) !== event) events.push(event);
+      if (message.type === 'result') printResult('result', message.result);
+      if (message.type === 'error') step('error', { error: errorFields(message.error) });
+    }
+    step('stream', { events });
+  },
+  async tasklist() {
+    const client = await connect();
+    const { task } = await create(client, 'slow_compute', { seconds: 5, label: 'listed' });
+    const { tasks } = await client.experimental.tasks.listTasks();
+    step('tasklist', { count: tasks.length, found: tasks.some(other => other.taskId === task.taskId), status: tasks.find(other => other.taskId === task.taskId)?.status ?? null });
+    await client.experimental.tasks.cancelTask(task.taskId);
+  },
+  async 'tasklist-pages'() {
+    const client = await connect();
+    const made = new Set();
+    for (let i = 0; i < 25; i++) made.add((await create(client, 'slow_compute', { seconds: 20, label: String(i) })).task.taskId);
+    const seen = new Set();
+    let cursor;
+    let pages = 0;
+    do {
+      const page = await client.experimental.tasks.listTasks(cursor);
+      for (const task of page.tasks) seen.add(task.taskId);
+      cursor = page.nextCursor;
+      pages++;
+    } while (cursor !== undefined && pages < 50);
+    step('pages', { pages, made: made.size, found: [...made].filter(id => seen.has(id)).length });
+    await expectError('bad-cursor', client.experimental.tasks.listTasks('no such cursor'), -32602);
+    await Promise.all([...made].map(id => client.experimental.tasks.cancelTask(id)));
+  },
+  async cancel() {
+    const client = await connect();
+    const { task } = await create(client, 'slow_compute', { seconds: 60, label: 'c' });
+    const cancelled = await client.experimental.tasks.cancelTask(task.taskId);
+    step('cancelled', { status: cancelled.status, sameTask: cancelled.taskId === task.taskId, hasTtl: 'ttl' in cancelled });
+    const after = await client.experimental.tasks.getTask(task.taskId);
+    step('after', { status: after.status });
+    await expectError('result', result(client, task.taskId));
+    await expectError('again', client.experimental.tasks.cancelTask(task.taskId), -32602);
+  },
+  /** A tasks/result that waits when the task is cancelled has to end. */
+  async 'cancel-waiting'() {
+    const client = await connect();
+    const { task } = await create(client, 'slow_compute', { seconds: 60, label: 'w' });
+    const waiting = result(client, task.taskId).then(value => ({ value }), error => ({ error }));
+    await sleep(300);
+    step('cancelled', { status: (await client.experimental.tasks.cancelTask(task.taskId)).status });
+    const { value, error } = await waiting;
+    if (error) step('waiting', { error: errorFields(error) });
+    else printResult('waiting', value);
+  },
+  async 'cancel-finished'() {
+    const client = await connect();
+    const { task } = await create(client, 'slow_compute', { seconds: 0, label: 'f' });
+    const end = await poll(client, task);
+    step('polled', { statuses: end.statuses });
+    await expectError('cancel', client.experimental.tasks.cancelTask(task.taskId), -32602);
+    printResult('result', await result(client, task.taskId), task.taskId);
+  },
+  async 'unknown-task'() {
+    const client = await connect();
+    await expectError('get', client.experimental.tasks.getTask('no-such-task'), -32602);
+    await expectError('result', result(client, 'no-such-task'), -32602);
+    await expectError('cancel', client.experimental.tasks.cancelTask('no-such-task'), -32602);
+  },
+  /** A task from another session of the same caller: the v1 SDK hides it. */
+  async 'other-session'() {
+    const first = await connect();
+    const second = await connect();
+    const { task } = await create(first, 'slow_compute', { seconds: 5, label: 'o' });
+    const found = await second.experimental.tasks.getTask(task.taskId).then(other => ({ status: other.status }), error => ({ error: errorFields(error) }));
+    step('other', found);
+    const { tasks } = await second.experimental.tasks.listTasks();
+    step('list', { found: tasks.some(other => other.taskId === task.taskId) });
+    await first.experimental.tasks.cancelTask(task.taskId);
+  },
+  question: () => asking('confirm_delete', { filename: 'a.txt' }),
+  'question-decline': () => ((answer = 'decline'), asking('confirm_delete', { filename: 'a.txt' })),
+  'question-cancel': () => ((answer = 'cancel'), asking('confirm_delete', { filename: 'a.txt' })),
+  two: () => asking('multi_input', {}),
+  'sample-task': () => asking('sample_task', {}),
+  /** Cancels while the question is open. */
+  async 'question-abandon'() {
+    const client = await connect();
+    const { task } = await create(client, 'confirm_delete', { filename: 'b.txt' });
+    const waiting = await poll(client, task, status => status === 'input_required' || terminal(status));
+    step('polled', { statuses: waiting.statuses });
+    step('cancelled', { status: (await client.experimental.tasks.cancelTask(task.taskId)).status });
+    step('after', { status: (await client.experimental.tasks.getTask(task.taskId)).status, questions: questions.length });
+  },
+  /** A client that declared no elicitation. */
+  async 'question-undeclared'() {
+    const client = await connect({ capabilities: {} });
+    try {
+      const { task } = await create(client, 'confirm_delete', { filename: 'u.txt' });
+      const end = await Promise.race([poll(client, task), sleep(5_000)]);
+      if (!end) return step('stuck', { status: (await client.experimental.tasks.getTask(task.taskId)).status });
+      step('polled', { statuses: end.statuses, messages: end.messages });
+      printResult('result', await result(client, task.taskId), task.taskId);
+    } catch (error) {
+      step('error', { error: errorFields(error) });
+    }
+  },
+  /** Elicits on the call itself, then makes the task. */
+  async 'ask-then-task'() {
+    const client = await connect();
+    const { task } = await create(client, 'test_tool_with_task', {});
+    printTask('created', task);
+    const end = await poll(client, task, status => terminal(status) || status === 'input_required');
+    step('polled', { statuses: end.statuses });
+    printResult('result', await result(client, task.taskId), task.taskId);
+    step('final', { status: (await client.experimental.tasks.getTask(task.taskId)).status });
+  },
+  async failing() {
+    const client = await connect();
+    const { task } = await create(client, 'failing_job', {});
+    const end = await poll(client, task);
+    step('polled', { statuses: end.statuses, messages: end.messages });
+    printResult('result', await result(client, task.taskId), task.taskId);
+  },
+  async 'failing-stream'() {
+    const client = await connect();
+    await client.listTools();
+    for await (const message of client.experimental.tasks.callToolStream({ name: 'failing_job', arguments: {} }, CallToolResultSchema, { task: {} })) {
+      if (message.type === 'result') printResult('result', message.result);
+      if (message.type === 'error') step('error', { error: errorFields(message.error) });
+    }
+  },
+  async 'protocol-error'() {
+    const client = await connect();
+    const { task } = await create(client, 'protocol_error_job', {});
+    const end = await poll(client, task);
+    step('polled', { statuses: end.statuses, messages: end.messages });
+    await expectError('result', result(client, task.taskId));
+    await expectError('again', result(client, task.taskId));
+  },
+  /** Required as a task, called without one. */
+  async 'required-plain'() {
+    const client = await connect();
+    try {
+      printResult('result', await client.request({ method: 'tools/call', params: { name: 'failing_job', arguments: {} } }, CallToolResultSchema));
+    } catch (error) {
+      step('error', { error: errorFields(error) });
+    }
+  },
+  /** The same with a question inside. */
+  async 'question-plain'() {
+    const client = await connect();
+    try {
+      printResult('result', await client.request({ method: 'tools/call', params: { name: 'confirm_delete', arguments: { filename: 'p.txt' } } }, CallToolResultSchema));
+    } catch (error) {
+      step('error', { error: errorFields(error) });
+    }
+  },
+  /** Optional as a task, called without one. */
+  async 'optional-plain'() {
+    const client = await connect();
+    printResult('result', await client.request({ method: 'tools/call', params: { name: 'slow_compute', arguments: { seconds: 1, label: 'plain' } } }, CallToolResultSchema));
+  },
+  async ask() {
+    const client = await connect();
+    printResult('result', await client.callTool({ name: 'ask_name', arguments: {} }));
+  },
+  async 'ask-decline'() {
+    answer = 'decline';
+    const client = await connect();
+    printResult('result', await client.callTool({ name: 'ask_name', arguments: {} }));
+  },
+  async 'ask-undeclared'() {
+    const client = await connect({ capabilities: {} });
+    try {
+      printResult('result', await client.callTool({ name: 'ask_name', arguments: {} }));
+    } catch (error) {
+      step('error', { error: errorFields(error) });
+    }
+  },
+  async 'ask-twice'() {
+    const client = await connect();
+    printResult('result', await client.callTool({ name: 'ask_twice', arguments: {} }));
+  },
+  async sample() {
+    const client = await connect();
+    printResult('result', await client.callTool({ name: 'sample', arguments: {} }));
+  },
+  async roots() {
+    const client = await connect();
+    printResult('result', await client.callTool({ name: 'roots', arguments: {} }));
+  },
+  async progress() {
+    const client = await connect();
+    const seen = [];
+    const final = await client.callTool({ name: 'progress', arguments: { steps: 4 } }, CallToolResultSchema, { onprogress: note => seen.push(note.progress) });
+    step('progress', { seen });
+    printResult('result', final);
+  },
+  /** Cancels a plain call; the client gives up at once, the server has to go on serving. */
+  async 'cancel-call'() {
+    const client = await connect();
+    const abort = new AbortController();
+    const call = client.callTool({ name: 'progress', arguments: { steps: 200 } }, CallToolResultSchema, { signal: abort.signal });
+    setTimeout(() => abort.abort('enough'), 300);
+    await expectError('call', call);
+    await client.ping();
+    step('alive');
+  },
+  async log() {
+    const client = await connect();
+    await client.setLoggingLevel('info');
+    printResult('result', await client.callTool({ name: 'log', arguments: {} }));
+    await sleep(100);
+    step('log', { lines: client.seen.logs });
+  },
+  async ping() {
+    const client = await connect();
+    await client.ping();
+    await client.setLoggingLevel('warning');
+    step('ping');
+  },
+  async resources() {
+    const client = await connect();
+    const { resources } = await client.listResources();
+    step('list', { uris: resources.map(resource => resource.uri) });
+    const { resourceTemplates } = await client.listResourceTemplates();
+    step('templates', { templates: resourceTemplates.map(template => template.uriTemplate) });
+    const read = await client.readResource({ uri: 'peer://note' });
+    step('read', { text: read.contents[0].text });
+    const item = await client.readResource({ uri: 'peer://item/7' });
+    step('item', { text: item.contents[0].text });
+    await expectError('missing', client.readResource({ uri: 'peer://missing' }));
+  },
+  async subscribe() {
+    const client = await connect();
+    await client.subscribeResource({ uri: 'peer://note' });
+    step('subscribed');
+    await sleep(300); // let the GET stream or the listen stream open
+    await client.callTool({ name: 'touch', arguments: {} });
+    for (let i = 0; i < 40 && (client.seen.updated.length === 0 || client.seen.listChanged === 0); i++) await sleep(50);
+    step('updated', { uris: client.seen.updated, listChanged: client.seen.listChanged > 0 });
+    await client.unsubscribeResource({ uri: 'peer://note' });
+    step('unsubscribed');
+  },
+  async prompts() {
+    const client = await connect();
+    const { prompts } = await client.listPrompts();
+    step('list', { names: prompts.map(prompt => prompt.name) });
+    const prompt = await client.getPrompt({ name: 'hello', arguments: { name: 'Ada' } });
+    step('get', { text: prompt.messages[0].content.text });
+  },
+  async 'two-sessions'() {
+    const [first, second] = [await connect(), await connect()];
+    const [a, b] = await Promise.all([
+      first.callTool({ name: 'echo', arguments: { text: 'first' } }),
+      second.callTool({ name: 'echo', arguments: { text: 'second' } })
+    ]);
+    step('sessions', { differ: first.sessionId !== second.sessionId, first: textOf(a), second: textOf(b) });
+  }
+};
+
+if (!url || !scenario) {
+  console.error(`usage: legacy-client.mjs URL SCENARIO [--header 'Name: value']…\nscenarios: ${Object.keys(scenarios).join(' ')}`);
+  process.exit(2);
+}
+
+await runScenario(scenarios, scenario, undefined, async () => {
+  for (const { client, transport } of clients) {
+    await transport.terminateSession().catch(() => {});
+    await client.close();
+  }
+});
