@@ -1,0 +1,314 @@
+package sse
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+)
+
+// Event is one event of a stream.
+type Event struct {
+	Type    string // event field, empty if absent
+	ID      string // id field of this event
+	HasID   bool   // an id field was there, perhaps an empty one, which clears the last id
+	Data    []byte // belongs to the caller
+	HasData bool   // a data field was there; with empty Data the event only primes
+	Retry   time.Duration
+}
+
+// NoRetry is Event.Retry where the event has no retry field.
+const NoRetry = time.Duration(-1)
+
+const (
+	// DefaultMaxEvent bounds an event where NewReader is given no bound.
+	DefaultMaxEvent = 64 << 20
+	// MaxField bounds id, event and retry each: an id travels in a header.
+	MaxField = 16 << 10
+	// MaxRetry is what longer reconnection times are read as.
+	MaxRetry = 24 * time.Hour
+
+	bufferSize = 16 << 10
+	// maxName is more than the longest field name with a meaning, and a BOM.
+	maxName = 16
+)
+
+// ErrTooLarge is returned for an event or field over its limit. The stream cannot
+// be read on.
+var ErrTooLarge = errors.New("sse: event too large")
+
+var bom = []byte("\xEF\xBB\xBF")
+
+// Reader reads events from a stream. It is not for concurrent use; closing the
+// stream from elsewhere unblocks it.
+type Reader struct {
+	// Final says whether the data of an event that the end of the stream cut off
+	// is a whole message and so to be delivered. If nil, any JSON object or array
+	// is.
+	Final func(data []byte) bool
+
+	r        io.Reader
+	maxEvent int
+	buf      []byte
+	unread   []byte // part of buf
+	err      error  // from r, once unread is used up; or ErrTooLarge
+
+	skipLF bool // the last line ended with CR: a LF now belongs to it
+	begun  bool // the first line is over: no BOM any more
+
+	// The line being read.
+	inLine  bool
+	inValue bool // past the colon
+	blank   bool // right after the colon, where one space is dropped
+	name    []byte
+	field   field
+	value   []byte // of id, event or retry
+
+	// The event being read.
+	event    Event
+	dataRead int // lines of data so far
+	size     int // of all its fields
+}
+
+type field uint8
+
+const (
+	fieldOther field = iota // comments and unknown fields
+	fieldData
+	fieldEvent
+	fieldID
+	fieldRetry
+)
+
+// NewReader reads r; events of more than maxEvent bytes (0: DefaultMaxEvent) are
+// refused.
+func NewReader(r io.Reader, maxEvent int) *Reader {
+	if maxEvent <= 0 {
+		maxEvent = DefaultMaxEvent
+	}
+	return &Reader{
+		r:        r,
+		maxEvent: maxEvent,
+		buf:      make([]byte, bufferSize),
+		event:    Event{Retry: NoRetry},
+	}
+}
+
+// Next returns the next event that has data, an id or a retry time; comments and
+// events without any of them are passed over. At the end it returns the error of
+// the underlying reader, io.EOF if it simply ended.
+func (r *Reader) Next() (Event, error) {
+	for {
+		for len(r.unread) > 0 {
+			done, err := r.step()
+			if err != nil {
+				r.unread, r.err = nil, err
+				return Event{}, err
+			}
+			if done && r.worthwhile() {
+				return r.take(), nil
+			}
+			if done {
+				r.take()
+			}
+		}
+		if r.err != nil {
+			return r.finish()
+		}
+		var n int
+		n, r.err = r.r.Read(r.buf)
+		r.unread = r.buf[:n]
+	}
+}
+
+// step reads a part of a line; done when that was the end of an event.
+func (r *Reader) step() (done bool, err error) {
+	if r.skipLF {
+		r.skipLF = false
+		if r.unread[0] == '\n' {
+			r.unread = r.unread[1:]
+			return false, nil
+		}
+	}
+	end := lineEnd(r.unread)
+	if end > 0 {
+		r.inLine = true
+		if err = r.linePart(r.unread[:end]); err != nil {
+			return false, err
+		}
+	}
+	if end == len(r.unread) {
+		r.unread = nil
+		return false, nil
+	}
+	r.skipLF = r.unread[end] == '\r'
+	r.unread = r.unread[end+1:]
+	return r.endLine()
+}
+
+// lineEnd is the offset of the first CR or LF, len(b) if there is none.
+func lineEnd(b []byte) int {
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		end = len(b)
+	}
+	if cr := bytes.IndexByte(b[:end], '\r'); cr >= 0 {
+		end = cr
+	}
+	return end
+}
+
+// linePart takes a part of the current line.
+func (r *Reader) linePart(part []byte) error {
+	if !r.inValue {
+		colon := bytes.IndexByte(part, ':')
+		name := part
+		if colon >= 0 {
+			name = part[:colon]
+		}
+		// One byte too many is kept, which makes the name an unknown one.
+		r.name = append(r.name, name[:min(len(name), maxName+1-len(r.name))]...)
+		if err := r.count(len(name)); colon < 0 || err != nil {
+			return err
+		}
+		r.beginValue()
+		part = part[colon+1:]
+	}
+	if r.blank && len(part) > 0 {
+		r.blank = false
+		if part[0] == ' ' {
+			part = part[1:]
+		}
+	}
+	return r.valuePart(part)
+}
+
+func (r *Reader) beginValue() {
+	if !r.begun {
+		r.name = bytes.TrimPrefix(r.name, bom)
+	}
+	r.inValue, r.blank = true, true
+	switch string(r.name) {
+	case "data":
+		r.field = fieldData
+		if r.dataRead++; r.dataRead > 1 {
+			r.event.Data = append(r.event.Data, '\n')
+		}
+	case "event":
+		r.field = fieldEvent
+	case "id":
+		r.field = fieldID
+	case "retry":
+		r.field = fieldRetry
+	default:
+		r.field = fieldOther
+	}
+}
+
+func (r *Reader) valuePart(part []byte) error {
+	if len(r.name) == 0 {
+		return nil // a comment: not a part of any event
+	}
+	if err := r.count(len(part)); err != nil {
+		return err
+	}
+	switch r.field {
+	case fieldOther:
+	case fieldData:
+		r.event.Data = append(r.event.Data, part...)
+	default:
+		if len(r.value)+len(part) > MaxField {
+			return ErrTooLarge
+		}
+		r.value = append(r.value, part...)
+	}
+	return nil
+}
+
+func (r *Reader) count(n int) error {
+	if r.size += n; r.size > r.maxEvent {
+		return ErrTooLarge
+	}
+	return nil
+}
+
+// endLine takes the current line as a whole; done if it was empty, which ends the
+// event.
+func (r *Reader) endLine() (done bool, err error) {
+	empty := !r.inLine || !r.begun && !r.inValue && bytes.Equal(r.name, bom)
+	if !empty {
+		if !r.inValue {
+			r.beginValue()
+		}
+		if r.endField(); len(r.name) > 0 {
+			err = r.count(1)
+		}
+	}
+	r.begun = true
+	r.inLine, r.inValue, r.blank = false, false, false
+	r.name, r.value, r.field = r.name[:0], r.value[:0], fieldOther
+	return empty, err
+}
+
+func (r *Reader) endField() {
+	switch r.field {
+	case fieldEvent:
+		r.event.Type = string(r.value)
+	case fieldID:
+		if bytes.IndexByte(r.value, 0) < 0 {
+			r.event.ID, r.event.HasID = string(r.value), true
+		}
+	case fieldRetry:
+		if d, ok := parseRetry(r.value); ok {
+			r.event.Retry = d
+		}
+	}
+}
+
+// parseRetry reads milliseconds, digits only, and clamps before it multiplies.
+func parseRetry(digits []byte) (time.Duration, bool) {
+	const limit = int64(MaxRetry / time.Millisecond)
+	var ms int64
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		ms = min(ms*10+int64(c-'0'), limit)
+	}
+	return time.Duration(ms) * time.Millisecond, len(digits) > 0
+}
+
+func (r *Reader) worthwhile() bool {
+	return r.dataRead > 0 || r.event.HasID || r.event.Retry != NoRetry
+}
+
+// take returns the event read so far and begins a new one.
+func (r *Reader) take() Event {
+	e := r.event
+	e.HasData = r.dataRead > 0
+	r.event = Event{Retry: NoRetry}
+	r.dataRead, r.size = 0, 0
+	return e
+}
+
+// finish handles the end of the stream. The standard drops an unfinished event;
+// some servers close right after the last one, so it is delivered if its data
+// proves that nothing is missing. An unfinished id or retry may be cut short and
+// is not taken.
+func (r *Reader) finish() (Event, error) {
+	final := r.Final
+	if final == nil {
+		final = wholeJSON
+	}
+	if r.dataRead > 0 && !errors.Is(r.err, ErrTooLarge) && final(r.event.Data) {
+		return r.take(), nil
+	}
+	r.take()
+	return Event{}, r.err
+}
+
+func wholeJSON(data []byte) bool {
+	data = bytes.TrimLeft(data, " \t")
+	return len(data) > 0 && (data[0] == '{' || data[0] == '[') && json.Valid(data)
+}
