@@ -1,0 +1,82 @@
+package translate
+
+import "taskbridge/translate/jsonrpc"
+
+// The _meta keys the protocol owns (2026-07-28 basic/index, _meta; 2025-11-25
+// basic/utilities/tasks, Related Task Metadata).
+const (
+	MetaVersion      = "io.modelcontextprotocol/protocolVersion"
+	MetaClientInfo   = "io.modelcontextprotocol/clientInfo"
+	MetaClientCaps   = "io.modelcontextprotocol/clientCapabilities"
+	MetaLogLevel     = "io.modelcontextprotocol/logLevel"
+	MetaSubscription = "io.modelcontextprotocol/subscriptionId"
+	MetaServerInfo   = "io.modelcontextprotocol/serverInfo"
+	MetaRelatedTask  = "io.modelcontextprotocol/related-task"
+	MetaProgress     = "progressToken"
+
+	// ExtTasks is the identifier of the tasks extension.
+	ExtTasks = "io.modelcontextprotocol/tasks"
+)
+
+// requestMeta are the keys that exist on modern requests only: written
+// toward modern servers, taken out toward legacy ones.
+var requestMeta = []string{MetaVersion, MetaClientInfo, MetaClientCaps, MetaLogLevel}
+
+// member is a key with its raw JSON value.
+type member struct {
+	key string
+	raw []byte
+}
+
+// editMeta changes obj's _meta: removes del, writes set, and takes _meta out
+// again when nothing is left of it. Keys under other names stay as they are.
+func editMeta(e *jsonrpc.Edit, obj jsonrpc.Value, del []string, set ...member) {
+	meta := obj.Get("_meta")
+	if meta.Type() != jsonrpc.Object {
+		if len(set) == 0 {
+			return
+		}
+		b := jsonrpc.NewObject()
+		for _, m := range set {
+			b.Raw(m.key, m.raw)
+		}
+		if meta.Exists() {
+			e.Replace(meta, b.Bytes())
+		} else {
+			e.Insert(obj, "_meta", b.Bytes())
+		}
+		return
+	}
+	left := meta.Len()
+	for _, key := range del {
+		if v := meta.Get(key); v.Exists() && !sets(set, key) {
+			e.Delete(v)
+			left--
+		}
+	}
+	if left == 0 && len(set) == 0 {
+		e.Delete(meta)
+		return
+	}
+	for _, m := range set {
+		if v := meta.Get(m.key); v.Exists() {
+			e.Replace(v, m.raw)
+		} else {
+			e.Insert(meta, m.key, m.raw)
+		}
+	}
+}
+
+func sets(set []member, key string) bool {
+	for _, m := range set {
+		if m.key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// relatedTask is the value of MetaRelatedTask.
+func relatedTask(taskID string) []byte {
+	return jsonrpc.NewObject().Str("taskId", taskID).Bytes()
+}

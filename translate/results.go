@@ -1,0 +1,178 @@
+package translate
+
+import "taskbridge/translate/jsonrpc"
+
+// ResultToLegacy turns a modern server's answer to method into a legacy one.
+// What only modern results have leaves (a widely used client refuses any
+// extra member in an empty result); lost says what a legacy client will not
+// see. tasks: the session negotiated tasks, so tools say they take them.
+func ResultToLegacy(method string, m *jsonrpc.Message, tasks bool) (raw []byte, lost []Loss) {
+	if m.Kind == jsonrpc.ErrorResponse {
+		return errorToLegacy(method, m), nil
+	}
+	result := m.Result()
+	e := m.Edit()
+	if v := result.Get("resultType"); v.Exists() {
+		e.Delete(v)
+	}
+	if cacheable[method] {
+		for _, key := range []string{"ttlMs", "cacheScope"} {
+			if v := result.Get(key); v.Exists() {
+				e.Delete(v)
+			}
+		}
+	}
+	editMeta(e, result, []string{MetaServerInfo})
+	switch method {
+	case "tools/list":
+		lost = toolsToLegacy(e, result.Get("tools"), tasks)
+	case "tools/call":
+		lost = callResultToLegacy(e, result)
+	}
+	return e.Bytes(), lost
+}
+
+// toolsToLegacy: a tool called on a server with the tasks extension may
+// become a task or not, which legacy calls "optional" (2025-11-25 tasks,
+// Tool-Level Negotiation).
+func toolsToLegacy(e *jsonrpc.Edit, tools jsonrpc.Value, tasks bool) (lost []Loss) {
+	for tool := range tools.Elems() {
+		if tool.Type() != jsonrpc.Object {
+			continue
+		}
+		execution := tool.Get("execution")
+		if support := execution.Get("taskSupport"); support.Exists() {
+			if execution.Len() == 1 {
+				e.Delete(execution)
+				execution = jsonrpc.Value{}
+			} else {
+				e.Delete(support)
+			}
+		}
+		if tasks {
+			if execution.Type() == jsonrpc.Object {
+				e.Insert(execution, "taskSupport", []byte(`"optional"`))
+			} else {
+				e.Insert(tool, "execution", []byte(`{"taskSupport":"optional"}`))
+			}
+		}
+		if schema := tool.Get("outputSchema"); schema.Exists() && !objectSchema(schema) {
+			e.Delete(schema)
+			lost = append(lost, LossOutputSchema)
+		}
+	}
+	return lost
+}
+
+// objectSchema: legacy revisions allow only schemas whose root says object.
+func objectSchema(schema jsonrpc.Value) bool {
+	v, err := schema.Parse()
+	if err != nil || v.Type() != jsonrpc.Object {
+		return false
+	}
+	t, _ := v.Get("type").Str()
+	return t == "object"
+}
+
+// callResultToLegacy removes structuredContent that is no object, which
+// legacy revisions do not know, and says it as text if nothing else is there.
+func callResultToLegacy(e *jsonrpc.Edit, result jsonrpc.Value) []Loss {
+	sc := result.Get("structuredContent")
+	if !sc.Exists() || sc.Type() == jsonrpc.Object {
+		return nil
+	}
+	e.Delete(sc)
+	text := jsonrpc.NewObject().Str("type", "text").Str("text", string(sc.Raw())).Bytes()
+	block := append(append([]byte{'['}, text...), ']')
+	content := result.Get("content")
+	switch v, err := content.Parse(); {
+	case !content.Exists():
+		e.Insert(result, "content", block)
+	case err == nil && v.Type() == jsonrpc.Array && v.Len() == 0:
+		e.Replace(content, block)
+	}
+	return []Loss{LossStructured}
+}
+
+// errorToLegacy: 2026-07-28 moved "resource not found" from -32002 to -32602
+// (changelog, Minor changes 6). Only where data.uri says that it is this.
+func errorToLegacy(method string, m *jsonrpc.Message) []byte {
+	code := m.Error().Get("code")
+	if n, ok := code.Int(); ok && n == -32602 && method == "resources/read" && m.Error().Get("data").Get("uri").Exists() {
+		e := m.Edit()
+		e.Replace(code, []byte("-32002"))
+		return e.Bytes()
+	}
+	return m.Raw
+}
+
+// errorToModern: -32002 never leaves on the modern side.
+func errorToModern(m *jsonrpc.Message) []byte {
+	code := m.Error().Get("code")
+	if n, ok := code.Int(); ok && n == -32002 {
+		e := m.Edit()
+		e.Replace(code, []byte("-32602"))
+		return e.Bytes()
+	}
+	return m.Raw
+}
+
+// ResultToModern turns a legacy server's answer to method into a modern one:
+// resultType on all, cache hints where the schema wants them (2026-07-28
+// server/utilities/caching), serverInfo in _meta (basic/index, Per-response
+// protocol fields).
+func ResultToModern(method string, m *jsonrpc.Message, serverInfo []byte) []byte {
+	if m.Kind == jsonrpc.ErrorResponse {
+		return errorToModern(m)
+	}
+	result := m.Result()
+	e := m.Edit()
+	setMember(e, result, "resultType", []byte(`"complete"`))
+	if cacheable[method] {
+		fillCacheHints(e, result)
+	}
+	var set []member
+	if len(serverInfo) > 0 {
+		set = append(set, member{MetaServerInfo, serverInfo})
+	}
+	editMeta(e, result, []string{MetaRelatedTask}, set...)
+	if method == "tools/list" {
+		for tool := range result.Get("tools").Elems() {
+			execution := tool.Get("execution")
+			support := execution.Get("taskSupport")
+			switch {
+			case !support.Exists():
+			case execution.Len() == 1:
+				e.Delete(execution)
+			default:
+				e.Delete(support)
+			}
+		}
+	}
+	return e.Bytes()
+}
+
+func fillCacheHints(e *jsonrpc.Edit, result jsonrpc.Value) {
+	ttl := result.Get("ttlMs")
+	if f, ok := ttl.Float(); !ok || f < 0 {
+		setMember(e, result, "ttlMs", []byte("0"))
+	}
+	if s, _ := result.Get("cacheScope").Str(); s != "public" && s != "private" {
+		setMember(e, result, "cacheScope", []byte(`"private"`))
+	}
+}
+
+// setMember replaces or appends one member of an object.
+func setMember(e *jsonrpc.Edit, obj jsonrpc.Value, key string, raw []byte) {
+	if v := obj.Get(key); v.Exists() {
+		e.Replace(v, raw)
+	} else {
+		e.Insert(obj, key, raw)
+	}
+}
+
+// TaskSupport reads execution.taskSupport of one tool of a legacy tools/list.
+func TaskSupport(tool jsonrpc.Value) string {
+	s, _ := tool.Get("execution").Get("taskSupport").Str()
+	return s
+}
