@@ -114,7 +114,10 @@ export async function expectError(name, promise, code) {
 
 /** Runs scenario `name` under the overall deadline; prints the last line and ends the process. */
 export async function runScenario(scenarios, name, argument, close, deadlineMs = Number(process.env.PEER_DEADLINE_MS ?? 30_000)) {
+  let finished = false;
   const finish = async (ok, error) => {
+    if (finished) return;
+    finished = true;
     console.log(JSON.stringify(ok ? { ok } : { ok, error }));
     await Promise.race([Promise.resolve().then(close).catch(() => {}), sleep(1_000)]);
     process.exit(ok ? 0 : 1);
