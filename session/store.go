@@ -11,6 +11,7 @@ var (
 	ErrNotFound = errors.New("not found")
 	ErrConflict = errors.New("version conflict")
 	ErrHeld     = errors.New("held by another")
+	ErrClosed   = errors.New("store closed")
 )
 
 // Versions given to Store.Put as the expected one.
@@ -38,15 +39,16 @@ type LogEntry struct {
 
 // Store keeps what must outlive a message: bytes under keys, and logs. All
 // methods are safe for concurrent use by any number of runners, in this
-// process or others. They return ErrNotFound, ErrConflict, ErrHeld, the
-// context's error, or an implementation's own error wrapped with the key.
+// process or others. They return ErrNotFound, ErrConflict, ErrHeld, ErrClosed,
+// the context's error, or an implementation's own error wrapped with the key.
+// Keys are ordered by their bytes. Where limit <= 0, 1024 is meant.
 type Store interface {
 	Get(ctx context.Context, key string) (Entry, error)
 	// Put writes when the stored version is expect (Absent, Any or a version
 	// got before) and returns the new version, else ErrConflict.
 	Put(ctx context.Context, key string, value []byte, expect uint64) (uint64, error)
-	// Delete removes when the stored version is expect (or Any). Deleting an
-	// absent key with Any is no error.
+	// Delete removes when the stored version is expect (or Any), else
+	// ErrConflict. Deleting an absent key with Any is no error.
 	Delete(ctx context.Context, key string, expect uint64) error
 	// Take removes and returns: of all takers over all replicas one gets it.
 	Take(ctx context.Context, key string) ([]byte, error)
@@ -55,8 +57,8 @@ type Store interface {
 	List(ctx context.Context, prefix, after string, limit int) ([]Entry, error)
 
 	// Claim makes holder the one owner of key for ttl and returns a fence that
-	// grows with each change of owner; the same holder renews. ErrHeld while
-	// another owns it.
+	// grows with each change of owner; the same holder renews and keeps its
+	// fence, unless the claim has lapsed. ErrHeld while another owns it.
 	Claim(ctx context.Context, key, holder string, ttl time.Duration) (fence uint64, err error)
 	// Release gives a claim up early; a foreign or lapsed one is left alone.
 	Release(ctx context.Context, key, holder string) error
@@ -67,7 +69,10 @@ type Store interface {
 	// of them, or the context's error. ErrNotFound: entries after seq have
 	// already left the log, so the reader has a gap.
 	Read(ctx context.Context, log string, after uint64, limit int) ([]LogEntry, error)
-	// Drop removes a log; readers that wait on it go on waiting.
+	// Drop removes a log; readers that wait on it go on waiting. The next
+	// Append begins a new log at Seq 1.
 	Drop(ctx context.Context, log string) error
+	// Close ends waiting reads; they and all later calls return ErrClosed. It
+	// may be called twice.
 	Close() error
 }

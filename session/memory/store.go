@@ -1,0 +1,380 @@
+// Package memory is a session.Store that lives and ends with its process.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"taskbridge/session"
+)
+
+const (
+	defaultLogMax = 1024
+	defaultLimit  = 1024
+	maxLevel      = 20
+)
+
+// Store keeps records in an ordered list with shortcuts (a skip list) beside a
+// map, so that List costs what it returns however many keys there are. Values
+// are shared, never copied.
+type Store struct {
+	mu     sync.RWMutex // protects the fields below
+	closed bool
+	done   chan struct{} // closed with closed
+	last   uint64        // the newest version or fence given
+	keys   map[string]*node
+	head   node
+	height int
+
+	claims map[string]claim
+	sweep  int // look for lapsed claims when there are so many
+
+	logs  map[string]*log
+	waits map[string]*wait
+}
+
+type node struct {
+	entry session.Entry
+	next  []*node
+}
+
+type claim struct {
+	holder string
+	fence  uint64
+	until  time.Time
+}
+
+// log holds entries whose Seq has no gaps; it is never empty.
+type log struct{ entries []session.LogEntry }
+
+// wait is what readers of one log wait on, until its next entry.
+type wait struct {
+	ready   chan struct{}
+	readers int
+}
+
+var _ session.Store = (*Store)(nil)
+
+// New returns an empty store.
+func New() *Store {
+	return &Store{
+		done:   make(chan struct{}),
+		keys:   map[string]*node{},
+		head:   node{next: make([]*node, maxLevel)},
+		height: 1,
+		claims: map[string]claim{},
+		sweep:  1024,
+		logs:   map[string]*log{},
+		waits:  map[string]*wait{},
+	}
+}
+
+// usable is asked under s.mu.
+func (s *Store) usable(ctx context.Context) error {
+	if s.closed {
+		return session.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// path fills the last node before key on each level.
+func (s *Store) path(key string, p *[maxLevel]*node) {
+	n := &s.head
+	for l := s.height - 1; l >= 0; l-- {
+		for n.next[l] != nil && n.next[l].entry.Key < key {
+			n = n.next[l]
+		}
+		p[l] = n
+	}
+}
+
+// Get implements session.Store.
+func (s *Store) Get(ctx context.Context, key string) (session.Entry, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return session.Entry{}, err
+	}
+	n, ok := s.keys[key]
+	if !ok {
+		return session.Entry{}, session.ErrNotFound
+	}
+	return n.entry, nil
+}
+
+// Put implements session.Store.
+func (s *Store) Put(ctx context.Context, key string, value []byte, expect uint64) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return 0, err
+	}
+	n, ok := s.keys[key]
+	if !matches(n, expect) {
+		return 0, session.ErrConflict
+	}
+	// One counter for all keys, so that a key made anew has no old version.
+	s.last++
+	if ok {
+		n.entry.Value, n.entry.Version = value, s.last
+	} else {
+		s.insert(session.Entry{Key: key, Value: value, Version: s.last})
+	}
+	return s.last, nil
+}
+
+func matches(n *node, expect uint64) bool {
+	switch {
+	case expect == session.Any:
+		return true
+	case n == nil:
+		return expect == session.Absent
+	default:
+		return expect == n.entry.Version
+	}
+}
+
+func (s *Store) insert(e session.Entry) {
+	levels := 1
+	for levels < maxLevel && rand.Uint32()&3 == 0 {
+		levels++
+	}
+	for s.height < levels {
+		s.height++
+	}
+	var p [maxLevel]*node
+	s.path(e.Key, &p)
+	n := &node{entry: e, next: make([]*node, levels)}
+	for l := range levels {
+		n.next[l] = p[l].next[l]
+		p[l].next[l] = n
+	}
+	s.keys[e.Key] = n
+}
+
+func (s *Store) remove(n *node) {
+	var p [maxLevel]*node
+	s.path(n.entry.Key, &p)
+	for l := range n.next {
+		p[l].next[l] = n.next[l]
+	}
+	delete(s.keys, n.entry.Key)
+}
+
+// Delete implements session.Store.
+func (s *Store) Delete(ctx context.Context, key string, expect uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	n := s.keys[key]
+	if !matches(n, expect) {
+		return session.ErrConflict
+	}
+	if n != nil {
+		s.remove(n)
+	}
+	return nil
+}
+
+// Take implements session.Store.
+func (s *Store) Take(ctx context.Context, key string) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	n, ok := s.keys[key]
+	if !ok {
+		return nil, session.ErrNotFound
+	}
+	s.remove(n)
+	return n.entry.Value, nil
+}
+
+// List implements session.Store.
+func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]session.Entry, error) {
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	var p [maxLevel]*node
+	s.path(max(prefix, after), &p)
+	n := p[0].next[0]
+	if n != nil && after != "" && n.entry.Key == after {
+		n = n.next[0]
+	}
+	var out []session.Entry
+	for ; n != nil && len(out) < limit && strings.HasPrefix(n.entry.Key, prefix); n = n.next[0] {
+		out = append(out, n.entry)
+	}
+	return out, nil
+}
+
+// Claim implements session.Store.
+func (s *Store) Claim(ctx context.Context, key, holder string, ttl time.Duration) (uint64, error) {
+	if ttl <= 0 {
+		return 0, fmt.Errorf("claim %q: ttl %v is not positive", key, ttl)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return 0, err
+	}
+	now := time.Now()
+	c, ok := s.claims[key]
+	live := ok && now.Before(c.until)
+	switch {
+	case live && c.holder != holder:
+		return 0, session.ErrHeld
+	case !live:
+		s.last++
+		c.fence = s.last
+	}
+	c.holder, c.until = holder, now.Add(ttl)
+	s.claims[key] = c
+	if len(s.claims) >= s.sweep {
+		for k, c := range s.claims {
+			if !now.Before(c.until) {
+				delete(s.claims, k)
+			}
+		}
+		s.sweep = max(1024, 2*len(s.claims))
+	}
+	return c.fence, nil
+}
+
+// Release implements session.Store.
+func (s *Store) Release(ctx context.Context, key, holder string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	if s.claims[key].holder == holder {
+		delete(s.claims, key)
+	}
+	return nil
+}
+
+// Append implements session.Store.
+func (s *Store) Append(ctx context.Context, name string, value []byte, max int) (uint64, error) {
+	if max <= 0 {
+		max = defaultLogMax
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return 0, err
+	}
+	l, ok := s.logs[name]
+	if !ok {
+		l = &log{}
+		s.logs[name] = l
+	}
+	seq := uint64(1)
+	if n := len(l.entries); n > 0 {
+		seq = l.entries[n-1].Seq + 1
+	}
+	l.entries = append(l.entries, session.LogEntry{Seq: seq, Value: value})
+	if over := len(l.entries) - max; over > 0 {
+		clear(l.entries[:over]) // the array outlives them
+		l.entries = l.entries[over:]
+	}
+	if w, ok := s.waits[name]; ok {
+		close(w.ready)
+		delete(s.waits, name)
+	}
+	return seq, nil
+}
+
+// Read implements session.Store.
+func (s *Store) Read(ctx context.Context, name string, after uint64, limit int) ([]session.LogEntry, error) {
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	for {
+		out, w, err := s.readOrWait(ctx, name, after, limit)
+		if w == nil {
+			return out, err
+		}
+		select {
+		case <-w.ready:
+		case <-s.done:
+			return nil, session.ErrClosed
+		case <-ctx.Done():
+			s.leave(name, w)
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// readOrWait returns entries, an error, or what to wait on.
+func (s *Store) readOrWait(ctx context.Context, name string, after uint64, limit int) ([]session.LogEntry, *wait, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, nil, err
+	}
+	if l, ok := s.logs[name]; ok {
+		first := l.entries[0].Seq
+		last := l.entries[len(l.entries)-1].Seq
+		if after < first-1 {
+			return nil, nil, session.ErrNotFound
+		}
+		if after < last {
+			e := l.entries[after+1-first:]
+			e = e[:min(limit, len(e))]
+			return append(make([]session.LogEntry, 0, len(e)), e...), nil, nil
+		}
+	}
+	w, ok := s.waits[name]
+	if !ok {
+		w = &wait{ready: make(chan struct{})}
+		s.waits[name] = w
+	}
+	w.readers++
+	return nil, w, nil
+}
+
+func (s *Store) leave(name string, w *wait) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.readers--
+	if w.readers == 0 && s.waits[name] == w {
+		delete(s.waits, name)
+	}
+}
+
+// Drop implements session.Store.
+func (s *Store) Drop(ctx context.Context, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	delete(s.logs, name)
+	return nil
+}
+
+// Close implements session.Store. It forgets everything.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.done)
+	s.keys, s.head, s.claims, s.logs, s.waits = nil, node{next: make([]*node, maxLevel)}, nil, nil, nil
+	return nil
+}
