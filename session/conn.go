@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"taskbridge/translate"
@@ -25,6 +26,25 @@ type Outgoing struct {
 	Session string      // Mcp-Session-Id of a legacy session
 	Header  http.Header // further protocol headers: Mcp-Method, Mcp-Name, Mcp-Param-*, Last-Event-ID, trace context
 }
+
+// DialError says why an exchange with an upstream broke. Dialers, conns and
+// streams return errors that wrap one; a runner turns it into EvServerEnd with
+// errors.As. Its text is for logs and error data: free of credentials, bounded,
+// and what comes from a peer is quoted.
+type DialError struct {
+	Fail     Fail
+	Upstream string // the upstream's name
+	// Status is the HTTP status that made it an error, 0 where none was seen.
+	Status int
+	// HTTP is what else was said with Status (WWW-Authenticate, Retry-After);
+	// nil without Status.
+	HTTP *translate.Envelope
+	Err  error
+}
+
+func (e *DialError) Error() string { return fmt.Sprintf("upstream %q: %v", e.Upstream, e.Err) }
+
+func (e *DialError) Unwrap() error { return e.Err }
 
 // Dialer gives connections toward servers. Safe for concurrent use.
 type Dialer interface {
