@@ -1,0 +1,259 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+const (
+	acceptPost = "application/json, text/event-stream"
+	acceptGet  = "text/event-stream"
+	jsonType   = "application/json"
+	sseType    = "text/event-stream"
+)
+
+// ownHeaders are set here and nowhere else, so neither an upstream's own
+// headers nor an Outgoing's can name them: what frames the message, what the
+// protocol derives from the message, and hop-by-hop headers (RFC 9110 section
+// 7.6.1). Keys are canonical.
+var ownHeaders = map[string]bool{
+	"Accept": true, "Accept-Encoding": true, "Content-Type": true, "Content-Encoding": true,
+	"Content-Length": true, "Transfer-Encoding": true, "Trailer": true, "Te": true,
+	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Upgrade": true,
+	"Expect": true, "Mcp-Protocol-Version": true, "Mcp-Session-Id": true,
+}
+
+// authorityHeaders carry somebody's authority or address: they come from the
+// target or the upstream's own headers, never with a message.
+var authorityHeaders = map[string]bool{
+	"Authorization": true, "Cookie": true, "Proxy-Authorization": true, "Host": true,
+	"User-Agent": true, "Forwarded": true, "X-Forwarded-For": true, "X-Forwarded-Host": true,
+	"X-Forwarded-Proto": true, "X-Forwarded-Port": true, "X-Real-Ip": true, "Set-Cookie": true,
+}
+
+// setOwn takes one of an upstream's own headers. Values are never shown.
+func (e *endpoint) setOwn(name string, values []string) error {
+	switch {
+	case ownHeaders[name]:
+		return fmt.Errorf("header %s is set by the proxy itself; leave it out", name)
+	case !validHeaderName(name):
+		return fmt.Errorf("%s is not a header name", quote(name, 64))
+	}
+	for _, v := range values {
+		if !validHeaderValue(v) {
+			return fmt.Errorf("the value of header %s holds characters a header cannot carry", name)
+		}
+	}
+	switch {
+	case len(values) == 0:
+	case name == "Host":
+		e.host = values[0]
+	case name == "Authorization" && len(values) > 1:
+		return fmt.Errorf("header Authorization is given %d times; give it once", len(values))
+	default:
+		e.header[name] = append([]string(nil), values...)
+	}
+	return nil
+}
+
+// requestHeader builds the header of one request. The order matters: what an
+// Outgoing brings comes first, so that nothing in it can stand for a header of
+// the upstream or of ours.
+func (c *httpConn) requestHeader(out session.Outgoing) http.Header {
+	e := c.e
+	hd := make(http.Header, len(e.header)+len(out.Header)+6)
+	for name, values := range out.Header {
+		name = http.CanonicalHeaderKey(name)
+		if !ownHeaders[name] && !authorityHeaders[name] {
+			hd[name] = values
+		}
+	}
+	for name, values := range c.target.Credential {
+		name = http.CanonicalHeaderKey(name)
+		// The caller's credential was issued for someone else where the
+		// upstream has its own (2025-11-25 security best practices, Token
+		// Passthrough). And one request carries one Authorization.
+		if ownHeaders[name] || len(values) == 0 || e.auth && name == "Authorization" {
+			continue
+		}
+		if name == "Authorization" {
+			values = values[:1]
+		}
+		hd[name] = values
+	}
+	for name, values := range e.header {
+		hd[name] = values
+	}
+	delete(hd, "Host")
+	if out.Version != "" {
+		hd["Mcp-Protocol-Version"] = []string{out.Version}
+	}
+	if out.Session != "" {
+		hd["Mcp-Session-Id"] = []string{out.Session}
+	}
+	switch verbOf(out) {
+	case http.MethodPost:
+		hd["Content-Type"] = []string{jsonType}
+		hd["Accept"] = []string{acceptPost}
+	case http.MethodGet:
+		hd["Accept"] = []string{acceptGet}
+	}
+	return hd
+}
+
+func verbOf(out session.Outgoing) string {
+	if out.Verb == "" {
+		return http.MethodPost
+	}
+	return out.Verb
+}
+
+// sentBody is a request body that knows whether anything was read from it:
+// net/http reads the first byte only once there is a connection, so an unread
+// body was never sent. The transport may still read it after RoundTrip.
+type sentBody struct {
+	bytes.Reader
+	read *atomic.Bool
+}
+
+func newSentBody(msg []byte, read *atomic.Bool) *sentBody {
+	b := &sentBody{read: read}
+	b.Reset(msg)
+	return b
+}
+
+func (b *sentBody) Read(p []byte) (int, error) {
+	b.read.Store(true)
+	return b.Reader.Read(p)
+}
+
+// WriteTo hides that of bytes.Reader, which would go past Read.
+func (b *sentBody) WriteTo(w io.Writer) (int64, error) {
+	b.read.Store(true)
+	return b.Reader.WriteTo(w)
+}
+
+func (*sentBody) Close() error { return nil }
+
+// send sends out and follows the redirects that stay with the endpoint.
+func (h *HTTP) send(s *stream, out session.Outgoing) (*http.Response, error) {
+	header := s.c.requestHeader(out)
+	h.cookies.add(header, s.c.target, out.Session)
+	read := new(atomic.Bool)
+	at := s.e.url
+	for hop := 0; ; hop++ {
+		resp, err := h.transport.RoundTrip(newRequest(s.ctx, s.e, at, header, out, read))
+		if err != nil {
+			reached := read.Load() || len(out.Msg) == 0 && !beforeRequest(err) || hop > 0
+			return nil, h.sendError(s, err, reached)
+		}
+		if resp.StatusCode < 200 {
+			resp.Body.Close()
+			return nil, s.e.fail(session.FailBroken, fmt.Errorf("%s answered %d, which was not asked for; is this an MCP endpoint?", s.e.shown, resp.StatusCode))
+		}
+		h.cookies.keep(resp, s.c.target, out.Session)
+		next, err := redirect(resp, at)
+		if err == nil && next != nil && hop == maxRedirects {
+			err = fmt.Errorf("%s redirects more than %d times", s.e.shown, maxRedirects)
+		}
+		if err != nil {
+			resp.Body.Close()
+			return nil, &session.DialError{Fail: session.FailRedirect, Upstream: s.e.name, Status: resp.StatusCode, Err: err}
+		}
+		if next == nil {
+			return resp, nil
+		}
+		if 0 < resp.ContentLength && resp.ContentLength <= drainBytes {
+			_, _ = io.CopyN(io.Discard, resp.Body, drainBytes)
+		}
+		resp.Body.Close()
+		at = next
+	}
+}
+
+func newRequest(ctx context.Context, e *endpoint, at *url.URL, header http.Header, out session.Outgoing, read *atomic.Bool) *http.Request {
+	req := &http.Request{
+		Method: verbOf(out),
+		URL:    at,
+		Header: header,
+		Host:   e.host,
+	}
+	if len(out.Msg) > 0 {
+		req.Body = newSentBody(out.Msg, read)
+		req.ContentLength = int64(len(out.Msg))
+		// Lets the transport start over where nothing was sent yet.
+		req.GetBody = func() (io.ReadCloser, error) { return newSentBody(out.Msg, read), nil }
+	}
+	return req.WithContext(ctx)
+}
+
+func (h *HTTP) nextID() string { return "up-" + strconv.FormatInt(h.streams.Add(1), 10) }
+
+// tapSent shows the tap what goes up: the message and the protocol's own
+// headers, never a credential.
+func (h *HTTP) tapSent(s *stream, out session.Outgoing) {
+	if h.opts.Tap == nil {
+		return
+	}
+	hd := make(http.Header, len(out.Header)+2)
+	for name, values := range out.Header {
+		name = http.CanonicalHeaderKey(name)
+		if !ownHeaders[name] && !authorityHeaders[name] {
+			hd[name] = values
+		}
+	}
+	if out.Version != "" {
+		hd["Mcp-Protocol-Version"] = []string{out.Version}
+	}
+	if out.Session != "" {
+		hd["Mcp-Session-Id"] = []string{out.Session}
+	}
+	f := translate.Frame{
+		Leg:    translate.ServerLeg,
+		Dir:    translate.ToServer,
+		Stream: s.id,
+		HTTP:   &translate.Envelope{Verb: verbOf(out), Header: hd},
+		Time:   time.Now(),
+	}
+	if len(out.Msg) > 0 {
+		f.Msg, _ = jsonrpc.Decode(out.Msg, jsonrpc.Limits{})
+	}
+	h.opts.Tap.Frame(f)
+}
+
+func basicAuth(user, pass string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+pass))
+}
+
+// validHeaderName and validHeaderValue: RFC 9110 sections 5.1 and 5.5.
+func validHeaderName(s string) bool {
+	for _, c := range []byte(s) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func validHeaderValue(s string) bool {
+	for _, c := range []byte(s) {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,363 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+	"taskbridge/translate/sse"
+)
+
+const (
+	// drainBytes and drainTime bound what is read after the final response so
+	// that the socket can be used again.
+	drainBytes = 16 << 10
+	drainTime  = 250 * time.Millisecond
+	// Reconnection times are clamped: an upstream must make us neither spin
+	// nor sleep for days.
+	minRetry = 100 * time.Millisecond
+	maxRetry = 5 * time.Minute
+	maxNote  = 1 << 10
+)
+
+// keptHeaders of a response mean something to the protocol; no other leaves
+// this package.
+var keptHeaders = []string{"Content-Type", "Mcp-Session-Id", "Retry-After", "Www-Authenticate"}
+
+// Resumer is implemented by streams a legacy server may let us resume
+// (2025-11-25 basic/transports, Resumability and Redelivery). Safe beside
+// Next.
+type Resumer interface {
+	// LastEventID is the newest id the server gave, empty if none can be used.
+	LastEventID() string
+	// Retry is how long the server asks us to wait before coming back, between
+	// 100 ms and 5 min, 0 if it did not say.
+	Retry() time.Duration
+}
+
+// stream is one HTTP exchange.
+type stream struct {
+	h    *HTTP
+	c    *httpConn
+	e    *endpoint
+	id   string
+	sent []byte // the message that went up
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	// Set before the stream is handed out, then read only.
+	resp *http.Response
+	env  *translate.Envelope
+
+	// Next's own; ownership passes with reading.
+	meter   *meter
+	events  *sse.Reader
+	pending []*jsonrpc.Message
+	begun   bool // the body was looked at
+	framed  bool // a frame was given out
+	skipped int  // events that were no messages
+
+	mu       sync.Mutex // protects the fields below
+	reading  bool       // a Next is under way
+	answered bool       // a response was given out
+	over     error      // what Next returns once pending is empty
+	closed   bool       // by Close
+	released bool       // body, context and registration given up
+	lastID   string
+	retry    time.Duration
+}
+
+var (
+	_ session.Stream = (*stream)(nil)
+	_ Resumer        = (*stream)(nil)
+)
+
+// begin takes the response headers.
+func (s *stream) begin(resp *http.Response) {
+	s.resp = resp
+	s.env = &translate.Envelope{Status: resp.StatusCode, Header: make(http.Header, len(keptHeaders))}
+	for _, name := range keptHeaders {
+		if v := resp.Header[name]; len(v) > 0 {
+			s.env.Header[name] = v
+		}
+	}
+	if resp.Request.Method == http.MethodDelete {
+		s.h.cookies.drop(s.c.target, resp.Request.Header.Get("Mcp-Session-Id"))
+	}
+	if s.bodyless() {
+		s.end(io.EOF)
+	}
+}
+
+// bodyless: nothing is to be read, so the exchange is over at once. A 202 has
+// no body by definition (2025-11-25 basic/transports), but some servers give
+// messages as events there.
+func (s *stream) bodyless() bool {
+	switch s.resp.StatusCode {
+	case http.StatusAccepted, http.StatusNoContent, http.StatusResetContent, http.StatusNotModified:
+		return s.resp.ContentLength == 0 || !s.isSSE()
+	}
+	return s.resp.ContentLength == 0
+}
+
+func (s *stream) isSSE() bool { return mediaType(s.resp) == sseType }
+
+// mediaType is the content type without parameters, in lower case.
+func mediaType(resp *http.Response) string {
+	t, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
+
+func (s *stream) Envelope() *translate.Envelope { return s.env }
+
+func (s *stream) LastEventID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastID
+}
+
+func (s *stream) Retry() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.retry
+}
+
+// Next returns the next message; see session.Stream. Errors are
+// *session.DialError.
+func (s *stream) Next() (translate.Frame, error) {
+	if err := s.enter(); err != nil {
+		return translate.Frame{}, err
+	}
+	s.meter.handedOver()
+	for len(s.pending) == 0 {
+		if err := s.isOver(); err != nil {
+			s.leave(nil)
+			return translate.Frame{}, err
+		}
+		s.fill()
+	}
+	m := s.pending[0]
+	s.pending[0] = nil
+	s.pending = s.pending[1:]
+	f := s.frame(m)
+	s.leave(m)
+	return f, nil
+}
+
+// enter claims the reader's side.
+func (s *stream) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return s.e.fail(session.FailBroken, ErrClosed)
+	}
+	if s.reading {
+		return s.e.fail(session.FailBroken, errors.New("two Next calls on one stream at once"))
+	}
+	s.reading = true
+	if s.meter == nil {
+		s.meter = &meter{budget: s.h.opts.Budget, max: int64(s.h.opts.MaxMessage)}
+	}
+	return nil
+}
+
+// leave gives the reader's side back.
+func (s *stream) leave(m *jsonrpc.Message) {
+	s.mu.Lock()
+	s.reading = false
+	if m != nil && (m.Kind == jsonrpc.Response || m.Kind == jsonrpc.ErrorResponse) {
+		s.answered = true
+	}
+	closed := s.closed
+	s.mu.Unlock()
+	if closed { // while we were reading: Close left the budget to us
+		s.meter.handedOver()
+	}
+}
+
+func (s *stream) isOver() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over == nil || s.over == io.EOF || !s.closed {
+		return s.over
+	}
+	return s.e.fail(session.FailBroken, ErrClosed)
+}
+
+func (s *stream) frame(m *jsonrpc.Message) translate.Frame {
+	f := translate.Frame{Msg: m, Leg: translate.ServerLeg, Dir: translate.ToClient, Stream: s.id, Time: time.Now()}
+	if !s.framed {
+		s.framed, f.HTTP = true, s.env
+	}
+	if s.h.opts.Tap != nil {
+		s.h.opts.Tap.Frame(f)
+	}
+	return f
+}
+
+// fill reads until there are messages or the exchange is over.
+func (s *stream) fill() {
+	if !s.begun {
+		s.begun = true
+		body, err := s.decoded()
+		if err != nil {
+			s.end(s.bodyError(err))
+			return
+		}
+		s.meter.r = body
+		if s.isSSE() {
+			s.events = sse.NewReader(s.meter, s.h.opts.MaxMessage)
+		}
+	}
+	if s.events == nil {
+		s.fillFromBody()
+		return
+	}
+	ev, err := s.events.Next()
+	if err != nil {
+		if errors.Is(err, sse.ErrTooLarge) {
+			err = errTooLarge
+		}
+		if err != io.EOF {
+			err = s.readError(err)
+		}
+		s.end(err)
+		return
+	}
+	s.takeEvent(ev)
+}
+
+// takeEvent remembers what an event says about resuming and takes its message.
+// An event without data only primes the stream; data that is no message is a
+// heartbeat or a fault of the server, and the stream goes on either way.
+func (s *stream) takeEvent(ev sse.Event) {
+	s.mu.Lock()
+	if ev.HasID {
+		s.lastID = ""
+		if validHeaderValue(ev.ID) {
+			s.lastID = ev.ID
+		}
+	}
+	if ev.Retry != sse.NoRetry {
+		s.retry = min(max(ev.Retry, minRetry), maxRetry)
+	}
+	s.mu.Unlock()
+	if len(ev.Data) == 0 {
+		return
+	}
+	msgs, err := decode(ev.Data)
+	if err != nil {
+		if s.skipped++; s.skipped == 1 {
+			s.h.log.Warn("skipped an event that is no JSON-RPC message; further ones on this stream are not logged",
+				"upstream", s.e.name, "stream", s.id, "error", err, "data", quote(string(ev.Data[:min(len(ev.Data), 256)]), 256))
+		}
+		s.meter.handedOver()
+		return
+	}
+	s.pending = msgs
+}
+
+// decode reads one message, or the array of them a 2025-03-26 server may send
+// (2025-03-26 basic, Batching).
+func decode(raw []byte) ([]*jsonrpc.Message, error) {
+	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+	if err == nil {
+		return []*jsonrpc.Message{m}, nil
+	}
+	if err == jsonrpc.ErrBatch {
+		return jsonrpc.DecodeBatch(raw, jsonrpc.Limits{})
+	}
+	return nil, err
+}
+
+// end notes that nothing more will be read and gives up what the exchange
+// holds, except the budget of messages still pending.
+func (s *stream) end(err error) {
+	s.mu.Lock()
+	if s.over == nil {
+		s.over = err
+	}
+	s.mu.Unlock()
+	if s.h.opts.Tap != nil && !s.tapsEnd() {
+		s.h.opts.Tap.Frame(translate.Frame{Leg: translate.ServerLeg, Dir: translate.ToClient, Stream: s.id, HTTP: s.env, Time: time.Now()})
+	}
+	s.release(err)
+}
+
+// tapsEnd says whether messages tell the tap all: an exchange without any is
+// shown to it as a frame of headers only.
+func (s *stream) tapsEnd() bool { return s.framed || len(s.pending) > 0 }
+
+// release closes the body and forgets the stream, once.
+func (s *stream) release(cause error) {
+	s.mu.Lock()
+	was := s.released
+	s.released = true
+	s.mu.Unlock()
+	if was {
+		return
+	}
+	s.c.forget(s)
+	if s.resp != nil {
+		if cause == io.EOF {
+			// A body that was read to its end leaves the socket to the next
+			// request; canceling first would close it.
+			s.resp.Body.Close()
+			s.cancel(nil)
+			return
+		}
+		s.cancel(cause)
+		s.resp.Body.Close()
+		return
+	}
+	s.cancel(cause)
+}
+
+// abandon gives up a stream that was never handed out.
+func (s *stream) abandon(err error) { s.release(err) }
+
+// Close ends the exchange; see session.Stream. After the response was given
+// out, or where all of a short body is on its way, there is nothing to cancel:
+// then the rest is read, briefly and in the background, so that the socket can
+// be used again.
+func (s *stream) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	idle := !s.reading
+	short := s.resp.ContentLength > 0 && s.resp.ContentLength <= drainBytes
+	drain := idle && s.over == nil && (s.answered || short)
+	s.mu.Unlock()
+	if idle && s.meter != nil {
+		s.meter.handedOver()
+	}
+	if drain {
+		s.h.drains.Go(s.drain)
+		return nil
+	}
+	s.release(ErrClosed)
+	return nil
+}
+
+// drain reads a little more and gives the exchange up.
+func (s *stream) drain() {
+	timer := time.AfterFunc(drainTime, func() { s.cancel(ErrClosed) })
+	defer timer.Stop()
+	n, err := io.CopyN(io.Discard, s.resp.Body, drainBytes)
+	if err == io.EOF && n < drainBytes {
+		s.release(io.EOF)
+		return
+	}
+	s.release(ErrClosed)
+}
