@@ -1,0 +1,200 @@
+package downstream
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// batch serves an array of messages, which 2025-03-26 alone has (basic,
+// Batching). That revision has no version header, so its absence leaves the
+// decision to the session, which the hub knows. The array is refused as a
+// whole or split into messages that go to the hub one after the other.
+func (x *exchange) batch(raw []byte) {
+	msgs, cond, detail := x.splitBatch(raw)
+	if cond != translate.CondNone {
+		x.refuse(cond, detail, nil)
+		return
+	}
+	x.fillCaller()
+	g := &gather{x: x, outs: make(chan part), left: make(chan struct{})}
+	requests := 0
+	for _, m := range msgs {
+		s := x.s.o.Hub.NewStream()
+		x.s.o.Hub.Client(x.r.Context(), x.inbound(s.ID, m), s)
+		p := part{stream: s}
+		if m.Kind == jsonrpc.Request {
+			p.id = m.ID
+			requests++
+		}
+		g.start(p)
+	}
+	if requests == 0 {
+		x.takesSSE = false
+	}
+	x.answer(g)
+}
+
+func (x *exchange) splitBatch(raw []byte) ([]*jsonrpc.Message, translate.Cond, string) {
+	h := x.r.Header
+	x.caller.Era = translate.Legacy
+	if translate.ModernHeader(h) {
+		x.caller.Era = translate.Modern
+	}
+	if v := h.Get(translate.HeaderVersion); v != "" {
+		if f, ok := translate.Lookup(v); !ok || !f.Batch {
+			return nil, translate.CondInvalidRequest, jsonrpc.ErrBatch.(*jsonrpc.DecodeError).Msg
+		}
+	}
+	if x.s.draining() {
+		return nil, translate.CondDraining, ""
+	}
+	msgs, err := jsonrpc.DecodeBatch(raw, jsonrpc.Limits{})
+	if err != nil {
+		// The array is refused, not the message in it whose id the error has.
+		de, _ := err.(*jsonrpc.DecodeError)
+		if de != nil && de.Code == jsonrpc.CodeParse {
+			return nil, translate.CondParse, de.Msg
+		}
+		return nil, translate.CondInvalidRequest, err.Error()
+	}
+	for _, m := range msgs {
+		c, cond := translate.Classify(h, m)
+		switch {
+		case c.Era == translate.Modern:
+			return nil, translate.CondInvalidRequest, jsonrpc.ErrBatch.(*jsonrpc.DecodeError).Msg
+		case cond != translate.CondNone:
+			return nil, cond, c.Detail
+		case m.Method == "initialize":
+			// 2025-03-26 basic/lifecycle: initialize MUST NOT be in a batch.
+			return nil, translate.CondInvalidRequest, "initialize cannot be part of a batch"
+		}
+		x.caller.Version = c.Version
+	}
+	return msgs, translate.CondNone, ""
+}
+
+// part is one message of a batch with its own way back.
+type part struct {
+	stream *session.ClientStream
+	id     jsonrpc.ID // zero unless it is a request
+	out    session.Out
+}
+
+// gather turns the streams of a batch into one source: an array once all are
+// answered, or, when something has to be said before, events.
+type gather struct {
+	x    *exchange
+	outs chan part
+	left chan struct{} // closed when the reader leaves
+	once sync.Once
+	wg   sync.WaitGroup
+
+	// The reader's own:
+	parts   []*session.ClientStream
+	pending int
+	done    []session.Out // final ones with a message
+	status  int           // of the first final one that failed
+}
+
+func (g *gather) start(p part) {
+	g.parts = append(g.parts, p.stream)
+	g.pending++
+	g.wg.Go(func() { g.pump(p) })
+}
+
+// pump moves one stream's Outs to the reader and ends with a final one.
+func (g *gather) pump(p part) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-g.left:
+			cancel()
+		case <-stop:
+		}
+	}()
+	for {
+		out, ok := p.stream.Next(ctx)
+		if !ok {
+			out = session.Out{Final: true}
+		}
+		if out.Final && out.Raw == nil && !p.id.IsZero() {
+			_, code := translate.StatusOf(translate.CondInternal, translate.Legacy)
+			out.Raw = jsonrpc.NewError(p.id, code, "the reply was lost", nil)
+		}
+		p.out = out
+		select {
+		case g.outs <- p:
+		case <-g.left:
+			return
+		}
+		if out.Final {
+			return
+		}
+	}
+}
+
+// Next is part of source. Answers are kept until all are there; once the
+// reply is an event stream they follow as events.
+func (g *gather) Next(ctx context.Context) (session.Out, bool) {
+	for {
+		if g.x.streaming && len(g.done) > 0 {
+			out := g.done[0]
+			g.done = g.done[1:]
+			return session.Out{Raw: out.Raw, EventID: out.EventID}, true
+		}
+		if g.pending == 0 {
+			return g.last(), true
+		}
+		select {
+		case p := <-g.outs:
+			if !p.out.Final {
+				return p.out, true
+			}
+			g.pending--
+			if p.out.Raw != nil {
+				g.done = append(g.done, p.out)
+			}
+			if p.out.Status >= 300 && g.status == 0 {
+				g.status = p.out.Status
+			}
+		case <-ctx.Done():
+			return session.Out{}, false
+		}
+	}
+}
+
+// last is the end of an event stream, or the whole reply: an array, or only a
+// status where nothing in the batch wanted an answer.
+func (g *gather) last() session.Out {
+	out := session.Out{Final: true, Status: g.status}
+	switch {
+	case g.x.streaming:
+	case len(g.done) == 0 && g.status == 0:
+		out.Status = http.StatusAccepted
+	case len(g.done) > 0:
+		raws := make([][]byte, len(g.done))
+		for i, o := range g.done {
+			raws[i] = o.Raw
+		}
+		out.Raw = append(append([]byte{'['}, bytes.Join(raws, []byte{','})...), ']')
+	}
+	return out
+}
+
+// Gone is part of source.
+func (g *gather) Gone() {
+	g.once.Do(func() { close(g.left) })
+	g.wg.Wait()
+	for _, s := range g.parts {
+		s.Gone()
+	}
+}

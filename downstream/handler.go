@@ -1,0 +1,306 @@
+package downstream
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// exchange is one HTTP request and its reply. It belongs to the goroutine
+// that serves it.
+type exchange struct {
+	s  *Server
+	w  http.ResponseWriter
+	r  *http.Request
+	rc *http.ResponseController
+
+	start  time.Time
+	caller session.Caller
+	id     jsonrpc.ID // of the request in the body, if there is one
+	kind   kind
+	took   reservation
+
+	takesJSON, takesSSE bool // what the client accepts
+	bodyRead            bool
+	streaming           bool // the event stream is begun
+	status              int  // as sent; 0: nothing yet
+	buf                 []byte
+}
+
+// ServeHTTP takes one request through all checks, each before what it
+// protects and the cheap ones first:
+//
+//  1. Host and Origin, before anything is said to a page that has no business
+//     here; preflights end there. Then the path.
+//  2. The verb, because the rest depends on it.
+//  3. Headers that would be read differently by two hops.
+//  4. The caller, before memory is given to a body: who is not known here
+//     must not take from the budget.
+//  5. Media type, size and budget, all before the body is read, so that a
+//     client that asked for "100 Continue" never sends it.
+//  6. The body, within its deadline, and its JSON.
+//  7. The era, and what headers say against the body.
+//
+// Only then does the hub see the message, once.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{s: s, w: w, r: r, rc: http.NewResponseController(w), start: time.Now()}
+	x.took = reservation{all: s.o.Budget, large: s.large}
+	defer x.finish()
+	cond, done := s.guard.admit(w, r)
+	if done {
+		x.status = http.StatusOK
+		return
+	}
+	if cond != translate.CondNone {
+		x.refuse(cond, "", nil)
+		return
+	}
+	if path := r.URL.Path; path != s.o.Path && path != s.o.Path+"/" {
+		if s.o.Other != nil {
+			x.status = -1
+			s.o.Other.ServeHTTP(w, r)
+			return
+		}
+		x.refuse(translate.CondNotFound, "", nil)
+		return
+	}
+	switch r.Method {
+	case http.MethodPost, http.MethodGet, http.MethodDelete:
+	default:
+		w.Header()["Allow"] = valMethods
+		x.refuse(translate.CondVerb, "", nil)
+		return
+	}
+	if cond, detail := x.readHeaders(); cond != translate.CondNone {
+		x.refuse(cond, detail, nil)
+		return
+	}
+	if r.Method == http.MethodPost {
+		x.post()
+	} else {
+		x.verb()
+	}
+}
+
+// readHeaders is steps 3 and 4. Doubled Mcp-* headers are found by Classify,
+// which can answer with the request's id.
+func (x *exchange) readHeaders() (translate.Cond, string) {
+	h := x.r.Header
+	for _, name := range []string{"Authorization", translate.HeaderSession, translate.HeaderLastEvent} {
+		if len(h[name]) > 1 {
+			return translate.CondBadHeader, name + " is sent twice"
+		}
+	}
+	x.takesJSON, x.takesSSE = accepts(h)
+	o := &x.s.o
+	p, open, err := o.Principal.Of(session.PrincipalRequest{
+		Header:     h,
+		RemoteAddr: remoteAddr(x.r),
+		Loopback:   o.Loopback,
+		Trusted:    o.TrustedProxies,
+		ProxySigns: x.s.proxySigns,
+	})
+	if err != nil {
+		// Its text holds no header's value (session.ErrPrincipalHeader).
+		return translate.CondBadHeader, err.Error()
+	}
+	x.caller.Principal, x.caller.Open = p, open
+	if auth := h["Authorization"]; len(auth) > 0 {
+		x.caller.Credential = http.Header{"Authorization": auth}
+	}
+	return translate.CondNone, ""
+}
+
+func remoteAddr(r *http.Request) netip.Addr {
+	a, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a.Addr()
+}
+
+// post serves a message: steps 5 to 7, then the hub.
+func (x *exchange) post() {
+	h := x.r.Header
+	if !isJSON(h) || len(h["Content-Encoding"]) > 0 {
+		x.refuse(translate.CondMediaType, "want Content-Type: application/json without Content-Encoding", nil)
+		return
+	}
+	if !x.takesJSON && !x.takesSSE {
+		x.refuse(translate.CondNotAcceptable, "want Accept: application/json, text/event-stream", nil)
+		return
+	}
+	raw, cond := x.s.readBody(x.w, x.r, x.rc, &x.took)
+	if cond != translate.CondNone {
+		x.refuse(cond, "", nil)
+		return
+	}
+	x.bodyRead = true
+	msg, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+	if errors.Is(err, jsonrpc.ErrBatch) {
+		x.batch(raw)
+		return
+	}
+	if err != nil {
+		x.refuseDecode(err)
+		return
+	}
+	x.id = msg.ID
+	c, cond := translate.Classify(h, msg)
+	x.caller.Era, x.caller.Version = c.Era, c.Version
+	if cond != translate.CondNone {
+		x.refuseClassified(cond, c, msg)
+		return
+	}
+	if msg.Kind == jsonrpc.Request {
+		if x.s.draining() {
+			x.refuse(translate.CondDraining, "", nil)
+			return
+		}
+	} else {
+		// 2025-11-25 and 2026-07-28, Sending Messages: 202 without a body.
+		x.id, x.takesSSE, x.takesJSON = jsonrpc.ID{}, false, true
+	}
+	if msg.Method == "subscriptions/listen" {
+		x.kind = kindListen
+	}
+	x.hand(msg)
+}
+
+// verb serves GET and DELETE, which only legacy sessions have
+// (2026-07-28 streamable-http, Earlier Streamable HTTP Revisions: 405).
+func (x *exchange) verb() {
+	c, cond := translate.ClassifyVerb(x.r.Header)
+	x.caller.Era, x.caller.Version = c.Era, c.Version
+	if cond == translate.CondVerb {
+		x.w.Header()["Allow"] = []string{"POST"}
+	}
+	if cond != translate.CondNone {
+		x.refuse(cond, c.Detail, c.Data)
+		return
+	}
+	if x.r.Method == http.MethodGet {
+		if !x.takesSSE {
+			x.refuse(translate.CondNotAcceptable, "want Accept: text/event-stream", nil)
+			return
+		}
+		if x.s.draining() {
+			x.refuse(translate.CondDraining, "", nil)
+			return
+		}
+		x.kind = kindGet
+	} else {
+		x.takesSSE = false
+	}
+	x.hand(nil)
+}
+
+// hand gives the message to the hub and writes what comes back.
+func (x *exchange) hand(msg *jsonrpc.Message) {
+	stream := x.s.o.Hub.NewStream()
+	x.fillCaller()
+	x.s.o.Hub.Client(x.r.Context(), x.inbound(stream.ID, msg), stream)
+	x.answer(stream)
+}
+
+func (x *exchange) fillCaller() {
+	h := x.r.Header
+	x.caller.Header = translate.RequestHeaders(h, x.caller.Era)
+	if x.caller.Era != translate.Modern {
+		x.caller.Session = h.Get(translate.HeaderSession)
+	}
+}
+
+func (x *exchange) inbound(stream string, msg *jsonrpc.Message) session.Inbound {
+	in := session.Inbound{Caller: x.caller, Frame: translate.Frame{
+		Msg:    msg,
+		Leg:    translate.ClientLeg,
+		Dir:    translate.ToServer,
+		Stream: stream,
+		HTTP:   &translate.Envelope{Verb: x.r.Method, Header: protocolHeaders(x.r.Header)},
+		Time:   x.start,
+	}}
+	if x.s.o.Tap != nil {
+		x.s.o.Tap.Frame(in.Frame)
+	}
+	return in
+}
+
+// protocolHeaders are the headers that belong to the protocol, as they came:
+// what captures show of a request. They carry no credentials.
+func protocolHeaders(in http.Header) http.Header {
+	out := http.Header{}
+	for name, v := range in {
+		if strings.HasPrefix(name, "Mcp-") || name == translate.HeaderLastEvent {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// isJSON says whether the one Content-Type is JSON in UTF-8, the only
+// encoding JSON-RPC messages have (2025-11-25 basic/transports).
+func isJSON(h http.Header) bool {
+	v := h["Content-Type"]
+	if len(v) != 1 {
+		return false
+	}
+	media, params, more := strings.Cut(v[0], ";")
+	if !strings.EqualFold(strings.TrimSpace(media), "application/json") {
+		return false
+	}
+	for more {
+		var param string
+		param, params, more = strings.Cut(params, ";")
+		name, value, _ := strings.Cut(param, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "charset") && !strings.EqualFold(strings.Trim(value, " \t\""), "utf-8") {
+			return false
+		}
+	}
+	return true
+}
+
+// accepts reads Accept leniently: absent or a wildcard means both forms, a
+// quality of 0 takes one out. Clients must list both, many list one or none.
+func accepts(h http.Header) (json, sse bool) {
+	lines := h["Accept"]
+	if len(lines) == 0 {
+		return true, true
+	}
+	if len(lines) == 1 && lines[0] == "application/json, text/event-stream" {
+		return true, true
+	}
+	for _, line := range lines {
+		for item := range strings.SplitSeq(line, ",") {
+			media, params, _ := strings.Cut(item, ";")
+			if refusedQuality(params) {
+				continue
+			}
+			switch strings.ToLower(strings.TrimSpace(media)) {
+			case "*/*", "":
+				json, sse = true, true
+			case "application/json", "application/*":
+				json = true
+			case "text/event-stream", "text/*":
+				sse = true
+			}
+		}
+	}
+	return json, sse
+}
+
+func refusedQuality(params string) bool {
+	for p := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
+		if strings.EqualFold(name, "q") && strings.Trim(value, "0.") == "" {
+			return true
+		}
+	}
+	return false
+}

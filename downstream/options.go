@@ -1,0 +1,128 @@
+package downstream
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+)
+
+// Limits bound what one client can take. Zero fields mean the default.
+type Limits struct {
+	Body   int64 // bytes of one message; 64 MiB
+	Header int   // bytes of a header block; 128 KiB
+
+	HeaderTimeout time.Duration // until the header block is read; 10 s
+	// BodyTimeout is how long a body may take beside the time it would take at
+	// 16 KiB/s; 15 s.
+	BodyTimeout time.Duration
+	IdleTimeout time.Duration // between requests on a connection; 2 min
+
+	// Silence is how long a request waits for its plain reply before it is
+	// answered with an event stream; 2 s.
+	Silence time.Duration
+	// KeepAlive is the longest silence on an event stream; 15 s.
+	KeepAlive time.Duration
+	// WriteTimeout bounds one write of at most 64 KiB; 30 s.
+	WriteTimeout time.Duration
+	// Streams bounds the requests in flight on one HTTP/2 connection; 256.
+	Streams int
+}
+
+func (l Limits) withDefaults() Limits {
+	l.Body = cmp.Or(l.Body, 64<<20)
+	l.Header = cmp.Or(l.Header, 128<<10)
+	l.HeaderTimeout = cmp.Or(l.HeaderTimeout, 10*time.Second)
+	l.BodyTimeout = cmp.Or(l.BodyTimeout, 15*time.Second)
+	l.IdleTimeout = cmp.Or(l.IdleTimeout, 2*time.Minute)
+	l.Silence = cmp.Or(l.Silence, 2*time.Second)
+	l.KeepAlive = cmp.Or(l.KeepAlive, 15*time.Second)
+	l.WriteTimeout = cmp.Or(l.WriteTimeout, 30*time.Second)
+	l.Streams = cmp.Or(l.Streams, 256)
+	return l
+}
+
+// Metrics is told what happens. Implementations are safe for concurrent use
+// and do not block.
+type Metrics interface {
+	// Request: a request was answered, after d.
+	Request(era translate.Era, verb string, status int, d time.Duration)
+	// Refused: this transport itself refused a request.
+	Refused(cond translate.Cond)
+	// Streams: event streams opened (1) or ended (-1).
+	Streams(delta int)
+}
+
+type noMetrics struct{}
+
+func (noMetrics) Request(translate.Era, string, int, time.Duration) {}
+func (noMetrics) Refused(translate.Cond)                            {}
+func (noMetrics) Streams(int)                                       {}
+
+// Options configure a Server.
+type Options struct {
+	Hub  session.Hub // required
+	Path string      // of the MCP endpoint; "/mcp"
+
+	Limits Limits
+	Budget *session.Budget // of bodies being read or worked on; nil: one of its own
+
+	// AllowedHosts are the Host names taken beside the loopback names of a
+	// loopback listener, with or without port. Other listeners take any Host
+	// while the list is empty.
+	AllowedHosts []string
+	// AllowedOrigins are the browser origins taken, as "scheme://host[:port]",
+	// beside the listener's own on loopback.
+	AllowedOrigins []string
+	PublicURL      string // its host is an allowed Host
+	Loopback       bool   // the listener takes connections of this machine only
+
+	Principal      session.PrincipalPolicy
+	TrustedProxies []netip.Prefix
+
+	// Other takes requests to other paths once Host and Origin are checked;
+	// nil: 404.
+	Other http.Handler
+
+	Logger  *slog.Logger // nil: discarded
+	Tap     session.Tap  // nil: nobody looks
+	Metrics Metrics      // nil: nobody counts
+}
+
+// New returns a server that does not listen yet.
+func New(o Options) (*Server, error) {
+	if o.Hub == nil {
+		return nil, errors.New("downstream: Options.Hub is required")
+	}
+	o.Path = cmp.Or(o.Path, "/mcp")
+	if !strings.HasPrefix(o.Path, "/") || strings.ContainsAny(o.Path, "?#") {
+		return nil, fmt.Errorf("path %q: must begin with / and have no query", o.Path)
+	}
+	guard, err := NewGuard(GuardOptions{
+		AllowedHosts:   o.AllowedHosts,
+		AllowedOrigins: o.AllowedOrigins,
+		PublicURL:      o.PublicURL,
+		Loopback:       o.Loopback,
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.Limits = o.Limits.withDefaults()
+	if o.Budget == nil {
+		o.Budget = session.NewBudget(0)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = noMetrics{}
+	}
+	return newServer(o, guard), nil
+}

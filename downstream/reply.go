@@ -1,0 +1,348 @@
+package downstream
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+	"taskbridge/translate/sse"
+)
+
+// kind tells apart what ends how when the server does.
+type kind uint8
+
+const (
+	kindCall   kind = iota // waited for until the drain deadline
+	kindListen             // ended by its result
+	kindGet                // just ended
+)
+
+// source yields what an exchange writes. *session.ClientStream is one.
+type source interface {
+	Next(ctx context.Context) (session.Out, bool)
+	Gone()
+}
+
+// Why a stream's context ends beside the client's leaving.
+var (
+	errDrain    = errors.New("server is shutting down")
+	errFinished = errors.New("reply is complete")
+)
+
+var (
+	valJSON      = []string{"application/json"}
+	valSSE       = []string{"text/event-stream"}
+	valNoBuffer  = []string{"no"}
+	valClose     = []string{"close"}
+	valSoonAgain = []string{"1"}
+)
+
+const (
+	writePiece = 64 << 10
+	keptBuffer = 64 << 10
+)
+
+// answer writes what src yields until its final Out. The first Out decides the
+// form: final at once is a plain reply, else an event stream; so does silence,
+// since clients and the boxes between give up on connections that say nothing.
+func (x *exchange) answer(src source) {
+	defer src.Gone()
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	x.s.enter(x, cancel)
+	defer x.s.leave(x)
+	defer cancel(errFinished)
+	wait := x.s.o.Limits.Silence
+	for {
+		if x.streaming {
+			wait = x.s.o.Limits.KeepAlive
+		}
+		waiting, stop := context.WithTimeout(ctx, wait)
+		out, ok := src.Next(waiting)
+		silent := waiting.Err() != nil
+		stop()
+		var err error
+		switch {
+		case ok:
+			if err = x.put(out); err == nil && out.Final {
+				return
+			}
+		case ctx.Err() != nil:
+			if errors.Is(context.Cause(ctx), errDrain) {
+				x.endDrained()
+			}
+			return
+		case silent:
+			err = x.keepAlive()
+		default:
+			// Ended without an end: the stream passed a bound.
+			x.breakOff()
+			return
+		}
+		if err != nil {
+			x.s.o.Logger.Debug("client stream ended", "error", err)
+			return
+		}
+	}
+}
+
+// put writes one Out in the form the reply has, or gives it one.
+func (x *exchange) put(out session.Out) error {
+	x.tap(out)
+	plain := out.Final && !x.streaming
+	if plain && (x.takesJSON || out.Raw == nil || out.Status >= 300) {
+		return x.plain(out.Status, out.Header, out.Raw)
+	}
+	if !x.takesSSE {
+		// This client accepts application/json only: the final message is all
+		// it can be told.
+		return nil
+	}
+	if !x.streaming {
+		x.begin(out.Header)
+	}
+	return x.event(out)
+}
+
+// plain is the whole reply in one write. Out.Raw nil means no body and then no
+// Content-Type either (202 for notifications, 2025-11-25 Sending Messages).
+func (x *exchange) plain(status int, header http.Header, raw []byte) error {
+	if status == 0 {
+		status = http.StatusOK
+	}
+	h := x.w.Header()
+	x.copyHeader(header)
+	if raw != nil {
+		h["Content-Type"] = valJSON
+		h["Content-Length"] = []string{strconv.Itoa(len(raw))}
+	}
+	x.closeAfterChunked(h)
+	x.status = status
+	x.w.WriteHeader(status)
+	if raw == nil {
+		return nil
+	}
+	return x.write(raw)
+}
+
+// closeAfterChunked: net/http silently prefers Transfer-Encoding over a
+// Content-Length beside it. Such a request may be two to another hop, so the
+// connection must not carry a next one (RFC 9112 section 6.3); requests with
+// both cannot be told apart here from honest chunked ones.
+func (x *exchange) closeAfterChunked(h http.Header) {
+	if x.r.ProtoMajor == 1 && len(x.r.TransferEncoding) > 0 {
+		h["Connection"] = valClose
+	}
+}
+
+// copyHeader takes over what may be said to a client; whatever else stands in
+// an Out stays here.
+func (x *exchange) copyHeader(header http.Header) {
+	if len(header) == 0 {
+		return
+	}
+	h := x.w.Header()
+	for name, v := range translate.ResponseHeaders(header) {
+		h[name] = v
+	}
+	for _, name := range []string{translate.HeaderSession, "Allow"} {
+		if v := header[name]; len(v) > 0 {
+			h[name] = v
+		}
+	}
+	if x.caller.Era == translate.Modern {
+		// streamable-http, Earlier Revisions: do not mint session ids.
+		delete(h, translate.HeaderSession)
+	}
+}
+
+func (x *exchange) begin(header http.Header) {
+	h := x.w.Header()
+	x.copyHeader(header)
+	h["Content-Type"] = valSSE
+	h["X-Accel-Buffering"] = valNoBuffer
+	x.closeAfterChunked(h)
+	x.streaming, x.status = true, http.StatusOK
+	x.s.o.Metrics.Streams(1)
+	x.w.WriteHeader(http.StatusOK)
+}
+
+// event writes an Out to the event stream. Ids, and the empty event that
+// primes a client to resume, are legacy; clients before 2025-11-25 run their
+// JSON parser on that event's data.
+func (x *exchange) event(out session.Out) error {
+	x.buf = x.buf[:0]
+	id := out.EventID
+	if x.caller.Era == translate.Modern {
+		id, out.RetryMS = "", 0
+	}
+	if out.RetryMS > 0 {
+		x.buf = sse.AppendRetry(x.buf, time.Duration(out.RetryMS)*time.Millisecond)
+	}
+	switch {
+	case out.Raw != nil:
+		x.buf = sse.AppendEvent(x.buf, id, out.Raw)
+	case id != "" && x.mayPrime():
+		x.buf = sse.AppendEvent(x.buf, id, nil)
+	case out.Final && out.RetryMS <= 0:
+		return nil
+	default:
+		// Headers alone look like a hung stream behind HTTP/2 front ends.
+		x.buf = sse.AppendComment(x.buf, "")
+	}
+	return x.flush()
+}
+
+// mayPrime: the header's revision knows priming events; without the header the
+// session's own revision counts, which the hub looked at.
+func (x *exchange) mayPrime() bool {
+	f, known := translate.Lookup(x.caller.Version)
+	return !known || f.Priming
+}
+
+// keepAlive writes a comment, which opens the event stream if need be.
+func (x *exchange) keepAlive() error {
+	if !x.takesSSE {
+		return nil
+	}
+	if !x.streaming {
+		x.begin(nil)
+	}
+	x.buf = sse.AppendComment(x.buf[:0], "")
+	return x.flush()
+}
+
+func (x *exchange) flush() error {
+	err := x.write(x.buf)
+	if err == nil {
+		err = x.rc.Flush()
+	}
+	// HTTP/2 resets a stream when its deadline passes, write or no write.
+	x.rc.SetWriteDeadline(time.Time{})
+	if cap(x.buf) > keptBuffer {
+		x.buf = nil
+	}
+	return err
+}
+
+// write sends p in pieces, each within the write bound: a slow reader is
+// waited for as long as it reads.
+func (x *exchange) write(p []byte) error {
+	for len(p) > 0 {
+		n := min(len(p), writePiece)
+		x.rc.SetWriteDeadline(time.Now().Add(x.s.o.Limits.WriteTimeout))
+		if _, err := x.w.Write(p[:n]); err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+// breakOff ends a reply that has no final message. A stream just ends, which
+// clients take for a lost connection.
+func (x *exchange) breakOff() {
+	if x.status == 0 {
+		x.refuse(translate.CondInternal, "the reply was lost", nil)
+	}
+}
+
+// endDrained says goodbye when the server stops. A listen gets its result
+// (2026-07-28 subscriptions, Graceful Closure), a modern call an error, since
+// it cannot be resumed; a legacy stream just ends and can be.
+func (x *exchange) endDrained() {
+	switch {
+	case x.kind == kindListen && x.streaming:
+		meta := jsonrpc.NewObject().Raw(translate.MetaSubscription, x.id.Raw()).Bytes()
+		result := jsonrpc.NewObject().Str("resultType", "complete").Raw("_meta", meta).Bytes()
+		x.put(session.Out{Raw: jsonrpc.NewResult(x.id, result), Final: true})
+	case x.status == 0:
+		x.refuse(translate.CondDraining, "", nil)
+	case x.caller.Era == translate.Modern && !x.id.IsZero():
+		_, code := translate.StatusOf(translate.CondDraining, translate.Modern)
+		x.put(session.Out{Raw: jsonrpc.NewError(x.id, code, string(translate.CondDraining), nil), Final: true})
+	}
+}
+
+// refuse answers a request that goes no further. It is the only place here
+// where a condition becomes a reply.
+func (x *exchange) refuse(cond translate.Cond, detail string, data []byte) {
+	status, code := translate.StatusOf(cond, x.caller.Era)
+	code = translate.CodeFor(code, x.caller.Version)
+	text := string(cond)
+	if detail != "" {
+		text = detail
+	}
+	h := x.w.Header()
+	switch cond {
+	case translate.CondBusy, translate.CondDraining, translate.CondTooMany:
+		h["Retry-After"] = valSoonAgain
+	}
+	if x.r.ProtoMajor == 1 && (cond == translate.CondDraining || !x.bodyRead && x.r.ContentLength != 0) {
+		h["Connection"] = valClose
+	}
+	if !x.bodyRead {
+		// What is left of the body is read before the reply goes out, unless
+		// it does not come.
+		x.rc.SetReadDeadline(time.Now().Add(time.Second))
+	}
+	x.s.o.Metrics.Refused(cond)
+	x.s.o.Logger.Debug("request refused", "why", text, "status", status, "era", x.caller.Era.String())
+	if err := x.plain(status, nil, jsonrpc.NewError(x.id, code, text, data)); err != nil {
+		x.s.o.Logger.Debug("refusal not delivered", "error", err)
+	}
+}
+
+func (x *exchange) refuseDecode(err error) {
+	x.caller.Era = translate.Legacy
+	if translate.ModernHeader(x.r.Header) {
+		x.caller.Era = translate.Modern
+	}
+	cond, detail := translate.CondParse, "parse error"
+	if de, ok := errors.AsType[*jsonrpc.DecodeError](err); ok {
+		x.id, detail = de.ID, de.Msg
+		if de.Code == jsonrpc.CodeInvalidRequest {
+			cond = translate.CondInvalidRequest
+		}
+	}
+	x.refuse(cond, detail, nil)
+}
+
+// refuseClassified answers in the request's id; a refused notification or
+// response gets an error without one (2026-07-28 streamable-http, Sending
+// Messages).
+func (x *exchange) refuseClassified(cond translate.Cond, c translate.Classified, msg *jsonrpc.Message) {
+	if msg.Kind != jsonrpc.Request {
+		x.id = jsonrpc.ID{}
+	}
+	x.refuse(cond, c.Detail, c.Data)
+}
+
+func (x *exchange) tap(out session.Out) {
+	if x.s.o.Tap == nil || out.Raw == nil {
+		return
+	}
+	f := translate.Frame{Leg: translate.ClientLeg, Dir: translate.ToClient, Time: time.Now()}
+	if x.status == 0 {
+		f.HTTP = &translate.Envelope{Status: max(out.Status, http.StatusOK), Header: out.Header}
+	}
+	if msg, err := jsonrpc.Decode(out.Raw, jsonrpc.Limits{}); err == nil {
+		f.Msg = msg
+	}
+	x.s.o.Tap.Frame(f)
+}
+
+// finish gives back what the request took.
+func (x *exchange) finish() {
+	x.took.release()
+	if x.streaming {
+		x.s.o.Metrics.Streams(-1)
+	}
+	if x.status > 0 {
+		x.s.o.Metrics.Request(x.caller.Era, x.r.Method, x.status, time.Since(x.start))
+	}
+}

@@ -1,0 +1,164 @@
+package downstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"taskbridge/session"
+)
+
+// Server is the Streamable HTTP transport toward clients of both eras on one
+// endpoint. It is an http.Handler; Serve gives it a listener of its own.
+type Server struct {
+	o          Options
+	guard      *Guard
+	large      *session.Budget
+	proxySigns bool
+	http       *http.Server
+	drain      atomic.Bool
+
+	mu     sync.Mutex // protects the fields below
+	active map[*exchange]context.CancelCauseFunc
+	idle   chan struct{} // closed when active is empty, nil while nobody waits
+}
+
+var _ http.Handler = (*Server)(nil)
+
+func newServer(o Options, guard *Guard) *Server {
+	total := o.Budget.Total()
+	s := &Server{
+		o:     o,
+		guard: guard,
+		large: session.NewBudget(max(total/4*3, min(o.Limits.Body, total))),
+		// Whoever says that others come in here must not have them taken for
+		// this machine's user (session.PrincipalRequest).
+		proxySigns: o.PublicURL != "" || foreignHost(o.AllowedHosts),
+		active:     map[*exchange]context.CancelCauseFunc{},
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	// h2c by prior knowledge, for front ends; an Upgrade: h2c is not honoured.
+	protocols.SetUnencryptedHTTP2(true)
+	s.http = &http.Server{
+		Handler:           s,
+		Protocols:         protocols,
+		ReadHeaderTimeout: o.Limits.HeaderTimeout,
+		IdleTimeout:       o.Limits.IdleTimeout,
+		MaxHeaderBytes:    o.Limits.Header,
+		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: o.Limits.Streams,
+			WriteByteTimeout:     o.Limits.WriteTimeout,
+			SendPingTimeout:      o.Limits.IdleTimeout,
+		},
+		DisableGeneralOptionsHandler: true,
+	}
+	return s
+}
+
+func foreignHost(hosts []string) bool {
+	for _, h := range hosts {
+		if name, _, _ := splitHost(h); !loopbackName(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Serve takes connections from ln until Shutdown, which makes it return nil,
+// or until ctx is done, which ends them all at once. It closes ln.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { s.http.Close() })
+	defer stop()
+	err := s.http.Serve(ln)
+	if errors.Is(err, http.ErrServerClosed) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// Ready says whether new work is taken: readiness for load balancers.
+func (s *Server) Ready() bool { return !s.drain.Load() }
+
+func (s *Server) draining() bool { return s.drain.Load() }
+
+// drainPause is how long replies may take to leave after the deadline.
+const drainPause = 500 * time.Millisecond
+
+// Shutdown ends the server in order: it stops being ready and refuses new
+// requests; it ends listens and GET streams, which have no end of their own;
+// it waits for the calls in flight, still taking the answers and cancels they
+// depend on; at ctx's deadline it ends those left. It returns ctx's error when
+// calls were cut off.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.drain.Store(true)
+	s.end(func(x *exchange) bool { return x.kind != kindCall })
+	err := s.wait(ctx)
+	if err != nil {
+		s.end(func(*exchange) bool { return true })
+	}
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainPause)
+	defer cancel()
+	if s.http.Shutdown(after) != nil {
+		return errors.Join(err, s.http.Close())
+	}
+	return err
+}
+
+// end cancels the exchanges that which picks.
+func (s *Server) end(which func(*exchange) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for x, cancel := range s.active {
+		if which(x) {
+			cancel(errDrain)
+		}
+	}
+}
+
+// wait returns when no exchange is active, or with ctx's error.
+func (s *Server) wait(ctx context.Context) error {
+	s.mu.Lock()
+	idle := s.idle
+	if len(s.active) > 0 && idle == nil {
+		idle = make(chan struct{})
+		s.idle = idle
+	}
+	none := len(s.active) == 0
+	s.mu.Unlock()
+	if none {
+		return nil
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Server) enter(x *exchange, cancel context.CancelCauseFunc) {
+	s.mu.Lock()
+	s.active[x] = cancel
+	s.mu.Unlock()
+	if s.draining() && x.kind != kindCall {
+		// It passed the check before drain was set and was missed by end.
+		cancel(errDrain)
+	}
+}
+
+func (s *Server) leave(x *exchange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.active, x)
+	if len(s.active) == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+}
