@@ -143,9 +143,7 @@ func (s *Store) insert(e session.Entry) {
 	for levels < maxLevel && rand.Uint32()&3 == 0 {
 		levels++
 	}
-	for s.height < levels {
-		s.height++
-	}
+	s.height = max(s.height, levels)
 	var p [maxLevel]*node
 	s.path(e.Key, &p)
 	n := &node{entry: e, next: make([]*node, levels)}
