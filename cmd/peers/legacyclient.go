@@ -3,7 +3,6 @@ package peers
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -119,7 +118,7 @@ func (c *LegacyClient) call(ctx context.Context, method string, params any, answ
 	r, err := c.exchange(ctx, strconv.Itoa(id), requestMessage(id, method, body), answer)
 	// initialize must not be cancelled, and a task has tasks/cancel
 	// (2025-11-25 cancellation, "Behavior Requirements").
-	if err != nil && ctx.Err() != nil && method != "initialize" && !c.QuietCancel {
+	if err != nil && ctx.Err() != nil && method != "initialize" && !augmented(body) && !c.QuietCancel {
 		quick, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = c.Notify(quick, "notifications/cancelled", object("requestId", id, "reason", context.Cause(ctx).Error()))
@@ -128,6 +127,11 @@ func (c *LegacyClient) call(ctx context.Context, method string, params any, answ
 		return r, fmt.Errorf("%s: %w", method, err)
 	}
 	return r, nil
+}
+
+func augmented(params json.RawMessage) bool {
+	var p struct{ Task json.RawMessage }
+	return json.Unmarshal(params, &p) == nil && p.Task != nil
 }
 
 func encodeParams(params any) (json.RawMessage, error) {
@@ -201,8 +205,6 @@ func (c *LegacyClient) OpenGET(ctx context.Context) error {
 	}
 	return nil
 }
-
-var errClientClosed = errors.New("client is closed")
 
 // handle takes a message that is not the awaited response. Questions are
 // answered beside the stream, for several may be open at once.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -66,9 +68,13 @@ func (s *taskState) pause(ctx context.Context) error {
 // or wants input, and fetches its result, answering questions meanwhile (nil
 // answer: OnRequest). A JSON-RPC error of the creating call ends in
 // TaskRun.Error.
-func (c *LegacyClient) RunTask(ctx context.Context, tool string, args any, answer Answer) (TaskRun, error) {
-	var run TaskRun
-	recorded := c.recording(&run, answer)
+func (c *LegacyClient) RunTask(ctx context.Context, tool string, args any, answer Answer) (run TaskRun, err error) {
+	if answer == nil {
+		answer = c.OnRequest
+	}
+	var asked questionLog
+	defer func() { run.Questions = asked.list() }()
+	recorded := asked.record(answer)
 	r, err := c.call(ctx, "tools/call", object("name", tool, "arguments", argsOf(args), "task", map[string]int{"ttl": 60_000}), recorded)
 	if err != nil || r.Error != nil {
 		run.Error = r.Error
@@ -110,20 +116,29 @@ func (c *LegacyClient) RunTask(ctx context.Context, tool string, args any, answe
 	return run, err
 }
 
-// recording wraps an answer so that the run lists the questions.
-func (c *LegacyClient) recording(run *TaskRun, answer Answer) Answer {
-	if answer == nil {
-		answer = c.OnRequest
-	}
+// questionLog lists the questions that an Answer got; they are answered beside
+// the run, some perhaps after it.
+type questionLog struct {
+	mu  sync.Mutex // protects all
+	all []json.RawMessage
+}
+
+func (l *questionLog) record(answer Answer) Answer {
 	return func(method string, params json.RawMessage) (any, any) {
-		c.mu.Lock()
-		run.Questions = append(run.Questions, params)
-		c.mu.Unlock()
+		l.mu.Lock()
+		l.all = append(l.all, params)
+		l.mu.Unlock()
 		if answer == nil {
 			return nil, rpcErrorf(CodeMethodNotFound, "Method not found")
 		}
 		return answer(method, params)
 	}
+}
+
+func (l *questionLog) list() []json.RawMessage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.all)
 }
 
 func (c *LegacyClient) expectQuestions(taskID string, answer Answer) {

@@ -17,6 +17,8 @@ import (
 // to the request.
 var ErrNoResponse = errors.New("no JSON-RPC response")
 
+var errClientClosed = errors.New("client is closed")
+
 // Answer answers a request of a server: with a result, or with an error object
 // (an *RPCError or anything that marshals to one) when errObj is not nil. It
 // may be called from several goroutines at once.

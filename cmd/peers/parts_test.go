@@ -1,0 +1,128 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestEncodeHeader(t *testing.T) {
+	for in, out := range map[string]string{
+		"us-west1":           "us-west1",
+		"Hello, 世界":          "=?base64?SGVsbG8sIOS4lueVjA==?=",
+		" padded ":           "=?base64?IHBhZGRlZCA=?=",
+		"line1\nline2":       "=?base64?bGluZTEKbGluZTI=?=",
+		"=?base64?literal?=": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=",
+		"":                   "",
+	} {
+		want(t, in, EncodeHeader(in), out)
+		back, ok := DecodeHeader(out)
+		if !ok || back != in {
+			t.Errorf("decode %q: %q %v", out, back, ok)
+		}
+	}
+}
+
+func TestEvents(t *testing.T) {
+	stream := ": comment\r\nid: 1\ndata:\n\nevent: message\ndata: {\"a\":\ndata: 1}\n\ndata:{}\r\n\r\ndata: unfinished\n"
+	var got []string
+	for event, err := range events(strings.NewReader(stream)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(event))
+	}
+	want(t, "events", got, []string{"{\"a\":\n1}", "{}"})
+}
+
+func TestMembersKeepBytes(t *testing.T) {
+	got, err := merge(json.RawMessage(`{"b": 1.00 ,"a":"<"}`), json.RawMessage(`{"a":2,"c":[ ]}`))
+	if err != nil || string(got) != `{"b":1.00,"a":"<","c":[ ]}` {
+		t.Fatalf("%s %v", got, err)
+	}
+	if _, err := merge(json.RawMessage(`[]`), nil); err == nil {
+		t.Fatal("an array has members")
+	}
+}
+
+func TestMemListenerClosed(t *testing.T) {
+	l := NewMemListener()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Dial(ctx); err == nil {
+		t.Fatal("dialled without an Accept")
+	}
+	l.Close()
+	l.Close()
+	if _, err := l.Accept(); err == nil {
+		t.Fatal("accepted after Close")
+	}
+	if _, err := l.Dial(t.Context()); err == nil {
+		t.Fatal("dialled after Close")
+	}
+}
+
+// Many tasks at once over real sockets, for the race detector.
+func TestConcurrentRunsOverTCP(t *testing.T) {
+	legacy, modern := NewLegacyServer(ServerOptions{PollInterval: 5 * time.Millisecond}), NewModernServer(ServerOptions{PollInterval: 5 * time.Millisecond})
+	ls, ms := httptest.NewServer(legacy), httptest.NewServer(modern)
+	defer ls.Close()
+	defer ms.Close()
+	defer legacy.Close()
+	defer modern.Close()
+	lc := &LegacyClient{URL: ls.URL}
+	mc := &ModernClient{URL: ms.URL, Tasks: true}
+	defer mc.Close()
+	defer lc.Close()
+	if _, err := lc.Initialize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := lc.OpenGET(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	accept := Accept(map[string]any{"confirm": true, "name": "Ada"})
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			run, err := lc.RunTask(t.Context(), "confirm_delete", object("filename", "a"), accept)
+			if err != nil || run.Text() != "Deleted a." {
+				t.Errorf("legacy: %v %+v", err, run)
+			}
+		})
+		wg.Go(func() {
+			run, err := mc.RunTask(t.Context(), "multi_input", nil, accept)
+			if err != nil || run.Text() != "Ada likes Ada." {
+				t.Errorf("modern: %v %+v", err, run)
+			}
+		})
+	}
+	wg.Wait()
+	want(t, "calls", []int{legacy.Calls("confirm_delete"), modern.Calls("multi_input")}, []int{20, 20})
+}
+
+func TestClosedPeers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := modernPair(t, ServerOptions{})
+		r, err := c.Call(t.Context(), "tools/call", object("name", "slow_compute", "arguments", object("seconds", 3600)))
+		must(t, r, err)
+		_ = s.Close()
+		_ = s.Close()
+		r, err = c.Call(t.Context(), "tools/list", nil)
+		wantCode(t, r, err, http.StatusServiceUnavailable, 0)
+		if r.Err() == nil {
+			t.Fatal("no error of the status")
+		}
+		_ = c.Close()
+		if _, err := c.Call(t.Context(), "tools/list", nil); err == nil {
+			t.Fatal("called after Close")
+		}
+		if _, err := c.Listen(t.Context(), struct{}{}, nil); err == nil {
+			t.Fatal("listened after Close")
+		}
+	})
+}
