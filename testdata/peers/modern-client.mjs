@@ -29,6 +29,7 @@ function fill({ requestedSchema, message }) {
   for (const [key, schema] of Object.entries(requestedSchema?.properties ?? {})) {
     if (schema.default !== undefined) content[key] = schema.default;
     else if (schema.enum) content[key] = schema.enum[0];
+    else if (schema.oneOf) content[key] = schema.oneOf[0].const;
     else if (schema.type === 'boolean') content[key] = true;
     else if (schema.type === 'number' || schema.type === 'integer') content[key] = 7;
     else content[key] = key === 'colour' ? 'green' : /second/i.test(message) ? 'Grace' : 'Ada';
@@ -164,6 +165,15 @@ const printResult = (name, result) =>
     ...(result._meta?.[RELATED] ? { related: true } : {})
   });
 
+/** Prints the result or the error. */
+async function attempt(name, promise) {
+  try {
+    printResult(name, await promise);
+  } catch (error) {
+    step(name, { error: errorFields(error) });
+  }
+}
+
 /** Runs a tool through ext-tasks to its end. */
 async function drive(tool, args) {
   const { tasks } = await session();
@@ -236,11 +246,7 @@ const scenarios = {
   },
   async 'unknown-tool'() {
     const client = await connect();
-    try {
-      printResult('result', await client.callTool({ name: 'no_such_tool', arguments: {} }));
-    } catch (error) {
-      step('error', { error: errorFields(error) });
-    }
+    await attempt('result', client.callTool({ name: 'no_such_tool', arguments: {} }));
   },
   async task() {
     await drive('slow_compute', { seconds: 2, label: 'x' });
@@ -335,19 +341,11 @@ const scenarios = {
   },
   async 'required-plain'() {
     const client = await connect({ capabilities: inputs });
-    try {
-      printResult('result', await client.callTool({ name: 'failing_job', arguments: {} }));
-    } catch (error) {
-      step('error', { error: errorFields(error) });
-    }
+    await attempt('result', client.callTool({ name: 'failing_job', arguments: {} }));
   },
   async 'question-plain'() {
     const client = await connect({ capabilities: inputs });
-    try {
-      printResult('result', await client.callTool({ name: 'confirm_delete', arguments: { filename: 'p.txt' } }));
-    } catch (error) {
-      step('error', { error: errorFields(error) });
-    }
+    await attempt('result', client.callTool({ name: 'confirm_delete', arguments: { filename: 'p.txt' } }));
   },
   /** tasks/* without the extension: -32021, also for a task that exists. */
   async undeclared() {
@@ -389,11 +387,7 @@ const scenarios = {
   },
   async 'ask-undeclared'() {
     const client = await connect({ capabilities: {} });
-    try {
-      printResult('result', await client.callTool({ name: 'ask_name', arguments: {} }));
-    } catch (error) {
-      step('error', { error: errorFields(error) });
-    }
+    await attempt('result', client.callTool({ name: 'ask_name', arguments: {} }));
   },
   async 'ask-twice'() {
     const client = await connect();
@@ -515,6 +509,16 @@ const scenarios = {
     const prompt = await client.getPrompt({ name: 'hello', arguments: { name: 'Ada' } });
     step('get', { text: prompt.messages[0].content.text });
   },
+  /** The reference server "everything" (legacy, so behind a bridge): its plain tools and its one task tool. */
+  async everything() {
+    const client = await connect();
+    printResult('echo', await client.callTool({ name: 'echo', arguments: { message: 'hello' } }));
+    printResult('sum', await client.callTool({ name: 'get-sum', arguments: { a: 2, b: 3 } }));
+    printResult('structured', await client.callTool({ name: 'get-structured-content', arguments: { location: 'Chicago' } }));
+    printResult('image', await client.callTool({ name: 'get-tiny-image', arguments: {} }));
+  },
+  'everything-task': () => drive('simulate-research-query', { topic: 'bridges' }),
+  'everything-question': () => drive('simulate-research-query', { topic: 'bridges', ambiguous: true }),
   /** Negotiation as a host that knows both eras does it. */
   async auto() {
     const client = new Client(clientInfo, { capabilities: inputs, versionNegotiation: { mode: 'auto' } });

@@ -1,0 +1,397 @@
+// Command mcpgo-client runs one scenario of an mcp-go client against a server:
+//
+//	mcpgo-client [-era legacy|modern|auto] [-header 'Name: value']… URL SCENARIO
+//
+// It prints one JSON object a line, the last {"ok":true} or {"ok":false,"error":…},
+// and exits 0 or 1. Everything is over within 30 seconds.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+type fields = map[string]any
+
+func step(name string, more fields) {
+	line := fields{"step": name}
+	maps.Copy(line, more)
+	printLine(line)
+}
+
+func printLine(value any) {
+	encoder := json.NewEncoder(os.Stdout)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(value)
+}
+
+type headerFlag map[string]string
+
+func (h headerFlag) String() string { return "" }
+
+func (h headerFlag) Set(line string) error {
+	name, value, ok := strings.Cut(line, ":")
+	if !ok {
+		return fmt.Errorf("want 'Name: value', got %q", line)
+	}
+	h[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	return nil
+}
+
+// user answers every question with a form that fits it.
+type user struct{}
+
+func (user) Elicit(_ context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	step("question", fields{"message": request.Params.Message, "mode": request.Params.Mode})
+	content := fields{}
+	raw, _ := json.Marshal(request.Params.RequestedSchema)
+	var schema struct {
+		Properties map[string]struct {
+			Type string `json:"type"`
+		} `json:"properties"`
+	}
+	_ = json.Unmarshal(raw, &schema)
+	for name, property := range schema.Properties {
+		if property.Type == "boolean" {
+			content[name] = true
+		} else {
+			content[name] = "Ada"
+		}
+	}
+	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
+		Action: mcp.ElicitationResponseActionAccept, Content: content,
+	}}, nil
+}
+
+type peer struct {
+	*client.Client
+	ids int64
+}
+
+var scenarios = map[string]func(context.Context, *peer) error{
+	"initialize": initialize,
+	"list":       list,
+	"call":       func(ctx context.Context, p *peer) error { return p.call(ctx, "echo", fields{"text": "hello"}) },
+	"greet":      func(ctx context.Context, p *peer) error { return p.call(ctx, "greet", fields{"name": "Ada"}) },
+	"ask":        func(ctx context.Context, p *peer) error { return p.call(ctx, "ask_name", nil) },
+	"optional-plain": func(ctx context.Context, p *peer) error {
+		return p.call(ctx, "slow_compute", fields{"seconds": 1, "label": "plain"})
+	},
+	"required-plain": func(ctx context.Context, p *peer) error { return p.call(ctx, "failing_job", nil) },
+	"unknown-tool":   func(ctx context.Context, p *peer) error { return p.call(ctx, "no_such_tool", nil) },
+	"ping":           func(ctx context.Context, p *peer) error { return p.Ping(ctx) },
+	"task": func(ctx context.Context, p *peer) error {
+		return p.task(ctx, "slow_compute", fields{"seconds": 2, "label": "x"})
+	},
+	"failing":        func(ctx context.Context, p *peer) error { return p.task(ctx, "failing_job", nil) },
+	"protocol-error": func(ctx context.Context, p *peer) error { return p.task(ctx, "protocol_error_job", nil) },
+	"question": func(ctx context.Context, p *peer) error {
+		return p.task(ctx, "confirm_delete", fields{"filename": "a.txt"})
+	},
+	"tasklist":        tasklist,
+	"cancel":          cancelTask,
+	"cancel-finished": cancelFinished,
+	"unknown-task":    unknownTask,
+	"resources":       resources,
+	"prompts":         prompts,
+}
+
+func main() {
+	headers := headerFlag{}
+	era := flag.String("era", "auto", "legacy, modern or auto")
+	flag.Var(headers, "header", "a header of every request")
+	flag.Parse()
+	run := scenarios[flag.Arg(1)]
+	if flag.NArg() != 2 || run == nil {
+		fmt.Fprintf(os.Stderr, "usage: mcpgo-client [-era legacy|modern|auto] [-header 'Name: value']… URL SCENARIO\nscenarios: %s\n",
+			strings.Join(slices.Sorted(maps.Keys(scenarios)), " "))
+		os.Exit(2)
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := execute(ctx, flag.Arg(0), *era, headers, run); err != nil {
+		printLine(fields{"ok": false, "error": err.Error()})
+		os.Exit(1)
+	}
+	printLine(fields{"ok": true})
+}
+
+func execute(ctx context.Context, url, era string, headers headerFlag, run func(context.Context, *peer) error) error {
+	options := []client.ClientOption{client.WithElicitationHandler(user{})}
+	httpOptions := []transport.StreamableHTTPCOption{
+		transport.WithHTTPHeaders(headers),
+		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),
+	}
+	switch era {
+	case "legacy":
+		options = append(options, client.WithProtocolVersion("2025-11-25"))
+		// The GET stream, where server requests and notifications arrive; it rules the modern era out.
+		httpOptions = append(httpOptions, transport.WithContinuousListening())
+	case "modern":
+		options = append(options, client.WithProtocolVersion("2026-07-28"))
+	case "auto":
+	default:
+		return fmt.Errorf("-era: want legacy, modern or auto, got %q", era)
+	}
+	tr, err := transport.NewStreamableHTTP(url, httpOptions...)
+	if err != nil {
+		return err
+	}
+	p := &peer{Client: client.NewClient(tr, options...), ids: 1_000_000}
+	if err := p.Start(ctx); err != nil {
+		return err
+	}
+	defer p.Close()
+	var request mcp.InitializeRequest
+	request.Params.ClientInfo = mcp.Implementation{Name: "mcpgo-peer-client", Version: "1.0.0"}
+	if _, err := p.Initialize(ctx, request); err != nil {
+		return fmt.Errorf("initialize: %w", err)
+	}
+	return run(ctx, p)
+}
+
+func initialize(_ context.Context, p *peer) error {
+	capabilities := p.GetServerCapabilities()
+	step("initialize", fields{
+		"protocolVersion": p.ProtocolVersion(),
+		"session":         p.GetSessionId() != "",
+		"tasks":           capabilities.Tasks != nil,
+		"tools":           capabilities.Tools != nil,
+		"extensions":      slices.Sorted(maps.Keys(capabilities.Extensions)),
+	})
+	return nil
+}
+
+func list(ctx context.Context, p *peer) error {
+	result, err := p.ListTools(ctx, mcp.ListToolsRequest{})
+	if err != nil {
+		return err
+	}
+	for _, tool := range result.Tools {
+		var support any
+		if tool.Execution != nil {
+			support = tool.Execution.TaskSupport
+		}
+		step("tool", fields{"name": tool.Name, "taskSupport": support})
+	}
+	step("list", fields{"count": len(result.Tools)})
+	return nil
+}
+
+func text(content []mcp.Content) string {
+	var parts []string
+	for _, block := range content {
+		if t, ok := block.(mcp.TextContent); ok {
+			parts = append(parts, t.Text)
+		} else {
+			parts = append(parts, fmt.Sprintf("[%T]", block))
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+func (p *peer) call(ctx context.Context, tool string, arguments fields) error {
+	var request mcp.CallToolRequest
+	request.Params.Name = tool
+	if arguments != nil {
+		request.Params.Arguments = arguments
+	}
+	result, err := p.CallTool(ctx, request)
+	if err != nil {
+		step("error", fields{"error": err.Error()})
+		return nil
+	}
+	step("result", fields{"text": text(result.Content), "isError": result.IsError, "structured": result.StructuredContent})
+	return nil
+}
+
+// create makes a task. The client's CallTool parses no CreateTaskResult, so the
+// request goes through the transport.
+func (p *peer) create(ctx context.Context, tool string, arguments fields) (mcp.Task, error) {
+	params := fields{"name": tool, "task": fields{"ttl": 60_000}}
+	if arguments != nil {
+		params["arguments"] = arguments
+	}
+	p.ids++
+	response, err := p.GetTransport().SendRequest(ctx, transport.JSONRPCRequest{
+		JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(p.ids), Method: string(mcp.MethodToolsCall), Params: params,
+	})
+	if err != nil {
+		return mcp.Task{}, err
+	}
+	if response.Error != nil {
+		return mcp.Task{}, fmt.Errorf("%d: %s", response.Error.Code, response.Error.Message)
+	}
+	var created struct {
+		Task mcp.Task `json:"task"`
+	}
+	if err := json.Unmarshal(response.Result, &created); err != nil {
+		return mcp.Task{}, err
+	}
+	if created.Task.TaskId == "" {
+		return mcp.Task{}, fmt.Errorf("no task in %s", response.Result)
+	}
+	return created.Task, nil
+}
+
+func (p *peer) get(ctx context.Context, id string) (*mcp.GetTaskResult, error) {
+	return p.GetTask(ctx, mcp.GetTaskRequest{Params: mcp.GetTaskParams{TaskId: id}})
+}
+
+func (p *peer) cancel(ctx context.Context, id string) (*mcp.CancelTaskResult, error) {
+	return p.CancelTask(ctx, mcp.CancelTaskRequest{Params: mcp.CancelTaskParams{TaskId: id}})
+}
+
+// poll polls to the end, or to input_required, where tasks/result has to be opened.
+func (p *peer) poll(ctx context.Context, task mcp.Task) (statuses []string, last mcp.Task, err error) {
+	for last = task; ; {
+		if status := string(last.Status); len(statuses) == 0 || statuses[len(statuses)-1] != status {
+			statuses = append(statuses, status)
+		}
+		if last.Status.IsTerminal() || last.Status == mcp.TaskStatusInputRequired {
+			return statuses, last, nil
+		}
+		interval := 200 * time.Millisecond
+		if last.PollInterval != nil {
+			interval = max(50*time.Millisecond, time.Duration(*last.PollInterval)*time.Millisecond)
+		}
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+			return statuses, last, ctx.Err()
+		}
+		result, err := p.get(ctx, task.TaskId)
+		if err != nil {
+			return statuses, last, err
+		}
+		last = result.Task
+	}
+}
+
+func (p *peer) task(ctx context.Context, tool string, arguments fields) error {
+	task, err := p.create(ctx, tool, arguments)
+	if err != nil {
+		step("error", fields{"error": err.Error()})
+		return nil
+	}
+	step("created", fields{"status": task.Status, "ttl": task.TTL, "pollInterval": task.PollInterval})
+	statuses, last, err := p.poll(ctx, task)
+	if err != nil {
+		return err
+	}
+	step("polled", fields{"statuses": statuses, "message": last.StatusMessage})
+	result, err := p.TaskResult(ctx, mcp.TaskResultRequest{Params: mcp.TaskResultParams{TaskId: task.TaskId}})
+	if err != nil {
+		step("error", fields{"error": err.Error()})
+		return nil
+	}
+	step("result", fields{"text": text(result.Content), "isError": result.IsError})
+	return nil
+}
+
+func tasklist(ctx context.Context, p *peer) error {
+	task, err := p.create(ctx, "slow_compute", fields{"seconds": 5, "label": "listed"})
+	if err != nil {
+		return err
+	}
+	result, err := p.ListTasks(ctx, mcp.ListTasksRequest{})
+	if err != nil {
+		return err
+	}
+	found := slices.ContainsFunc(result.Tasks, func(other mcp.Task) bool { return other.TaskId == task.TaskId })
+	step("tasklist", fields{"count": len(result.Tasks), "found": found})
+	_, err = p.cancel(ctx, task.TaskId)
+	return err
+}
+
+func cancelTask(ctx context.Context, p *peer) error {
+	task, err := p.create(ctx, "slow_compute", fields{"seconds": 60, "label": "c"})
+	if err != nil {
+		return err
+	}
+	cancelled, err := p.cancel(ctx, task.TaskId)
+	if err != nil {
+		return err
+	}
+	step("cancelled", fields{"status": cancelled.Status, "sameTask": cancelled.TaskId == task.TaskId})
+	after, err := p.get(ctx, task.TaskId)
+	if err != nil {
+		return err
+	}
+	step("after", fields{"status": after.Status})
+	return nil
+}
+
+func cancelFinished(ctx context.Context, p *peer) error {
+	task, err := p.create(ctx, "slow_compute", fields{"seconds": 0, "label": "f"})
+	if err != nil {
+		return err
+	}
+	statuses, _, err := p.poll(ctx, task)
+	if err != nil {
+		return err
+	}
+	step("polled", fields{"statuses": statuses})
+	if _, err = p.cancel(ctx, task.TaskId); err == nil {
+		return errors.New("a finished task was cancelled")
+	}
+	step("cancel", fields{"error": err.Error(), "invalidParams": errors.Is(err, mcp.ErrInvalidParams)})
+	return nil
+}
+
+func unknownTask(ctx context.Context, p *peer) error {
+	_, err := p.get(ctx, "no-such-task")
+	if err == nil {
+		return errors.New("an unknown task was found")
+	}
+	step("get", fields{"error": err.Error(), "invalidParams": errors.Is(err, mcp.ErrInvalidParams)})
+	return nil
+}
+
+func resources(ctx context.Context, p *peer) error {
+	result, err := p.ListResources(ctx, mcp.ListResourcesRequest{})
+	if err != nil {
+		return err
+	}
+	var uris []string
+	for _, resource := range result.Resources {
+		uris = append(uris, resource.URI)
+	}
+	step("list", fields{"uris": uris})
+	read, err := p.ReadResource(ctx, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: "peer://note"}})
+	if err != nil {
+		return err
+	}
+	if contents, ok := read.Contents[0].(mcp.TextResourceContents); ok {
+		step("read", fields{"text": contents.Text})
+	}
+	return nil
+}
+
+func prompts(ctx context.Context, p *peer) error {
+	var request mcp.GetPromptRequest
+	request.Params.Name = "hello"
+	request.Params.Arguments = map[string]string{"name": "Ada"}
+	result, err := p.GetPrompt(ctx, request)
+	if err != nil {
+		return err
+	}
+	if t, ok := result.Messages[0].Content.(mcp.TextContent); ok {
+		step("get", fields{"text": t.Text})
+	}
+	return nil
+}
