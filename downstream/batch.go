@@ -22,7 +22,7 @@ func (x *exchange) batch(raw []byte) {
 		return
 	}
 	x.fillCaller()
-	g := &gather{x: x, outs: make(chan part), left: make(chan struct{})}
+	g := newGather(x)
 	requests := 0
 	for _, m := range msgs {
 		s := x.s.o.Hub.NewStream()
@@ -91,15 +91,21 @@ type part struct {
 type gather struct {
 	x    *exchange
 	outs chan part
-	left chan struct{} // closed when the reader leaves
-	once sync.Once
+	ctx  context.Context // done when the reader leaves
+	stop context.CancelFunc
 	wg   sync.WaitGroup
 
 	// The reader's own:
 	parts   []*session.ClientStream
 	pending int
 	done    []session.Out // final ones with a message
-	status  int           // of the first final one that failed
+	failed  session.Out   // the first one with a status of failure
+}
+
+func newGather(x *exchange) *gather {
+	g := &gather{x: x, outs: make(chan part)}
+	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(x.r.Context()))
+	return g
 }
 
 func (g *gather) start(p part) {
@@ -110,19 +116,8 @@ func (g *gather) start(p part) {
 
 // pump moves one stream's Outs to the reader and ends with a final one.
 func (g *gather) pump(p part) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		select {
-		case <-g.left:
-			cancel()
-		case <-stop:
-		}
-	}()
 	for {
-		out, ok := p.stream.Next(ctx)
+		out, ok := p.stream.Next(g.ctx)
 		if !ok {
 			out = session.Out{Final: true}
 		}
@@ -133,7 +128,7 @@ func (g *gather) pump(p part) {
 		p.out = out
 		select {
 		case g.outs <- p:
-		case <-g.left:
+		case <-g.ctx.Done():
 			return
 		}
 		if out.Final {
@@ -156,6 +151,7 @@ func (g *gather) Next(ctx context.Context) (session.Out, bool) {
 		}
 		select {
 		case p := <-g.outs:
+			g.x.tap(p.stream.ID, p.out)
 			if !p.out.Final {
 				return p.out, true
 			}
@@ -163,8 +159,8 @@ func (g *gather) Next(ctx context.Context) (session.Out, bool) {
 			if p.out.Raw != nil {
 				g.done = append(g.done, p.out)
 			}
-			if p.out.Status >= 300 && g.status == 0 {
-				g.status = p.out.Status
+			if p.out.Status >= 300 && g.failed.Status == 0 {
+				g.failed = p.out
 			}
 		case <-ctx.Done():
 			return session.Out{}, false
@@ -175,10 +171,10 @@ func (g *gather) Next(ctx context.Context) (session.Out, bool) {
 // last is the end of an event stream, or the whole reply: an array, or only a
 // status where nothing in the batch wanted an answer.
 func (g *gather) last() session.Out {
-	out := session.Out{Final: true, Status: g.status}
+	out := session.Out{Final: true, Status: g.failed.Status, Header: g.failed.Header}
 	switch {
 	case g.x.streaming:
-	case len(g.done) == 0 && g.status == 0:
+	case len(g.done) == 0 && out.Status == 0:
 		out.Status = http.StatusAccepted
 	case len(g.done) > 0:
 		raws := make([][]byte, len(g.done))
@@ -192,7 +188,7 @@ func (g *gather) last() session.Out {
 
 // Gone is part of source.
 func (g *gather) Gone() {
-	g.once.Do(func() { close(g.left) })
+	g.stop()
 	g.wg.Wait()
 	for _, s := range g.parts {
 		s.Gone()

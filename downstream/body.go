@@ -69,6 +69,11 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, rc *http.Respo
 	if !took.grow(max(declared, size)) {
 		return nil, translate.CondBusy
 	}
+	if len(r.Header["Expect"]) > 0 {
+		// Reading sends "100 Continue"; the bound of this connection's last
+		// write is not meant for it.
+		rc.SetWriteDeadline(time.Time{})
+	}
 	body := http.MaxBytesReader(w, r.Body, limit)
 	buf := make([]byte, 0, size)
 	start := time.Now()

@@ -24,6 +24,7 @@ type exchange struct {
 	caller session.Caller
 	id     jsonrpc.ID // of the request in the body, if there is one
 	kind   kind
+	tapID  string // of the stream Outs are shown to the tap under
 	took   reservation
 
 	takesJSON, takesSSE bool // what the client accepts
@@ -167,8 +168,12 @@ func (x *exchange) post() {
 		// 2025-11-25 and 2026-07-28, Sending Messages: 202 without a body.
 		x.id, x.takesSSE, x.takesJSON = jsonrpc.ID{}, false, true
 	}
-	if msg.Method == "subscriptions/listen" {
+	if msg.Kind == jsonrpc.Request && msg.Method == "subscriptions/listen" {
 		x.kind = kindListen
+		if !x.takesSSE {
+			x.refuse(translate.CondNotAcceptable, "want Accept: application/json, text/event-stream", nil)
+			return
+		}
 	}
 	x.hand(msg)
 }
@@ -194,9 +199,9 @@ func (x *exchange) verb() {
 			x.refuse(translate.CondDraining, "", nil)
 			return
 		}
-		x.kind = kindGet
+		x.kind, x.takesJSON = kindGet, false
 	} else {
-		x.takesSSE = false
+		x.takesJSON, x.takesSSE = true, false
 	}
 	x.hand(nil)
 }
@@ -204,6 +209,7 @@ func (x *exchange) verb() {
 // hand gives the message to the hub and writes what comes back.
 func (x *exchange) hand(msg *jsonrpc.Message) {
 	stream := x.s.o.Hub.NewStream()
+	x.tapID = stream.ID
 	x.fillCaller()
 	x.s.o.Hub.Client(x.r.Context(), x.inbound(stream.ID, msg), stream)
 	x.answer(stream)
@@ -218,18 +224,22 @@ func (x *exchange) fillCaller() {
 }
 
 func (x *exchange) inbound(stream string, msg *jsonrpc.Message) session.Inbound {
-	in := session.Inbound{Caller: x.caller, Frame: translate.Frame{
+	in := session.Inbound{Caller: x.caller, Frame: x.frame(stream, msg)}
+	if x.s.o.Tap != nil {
+		x.s.o.Tap.Frame(in.Frame)
+	}
+	return in
+}
+
+func (x *exchange) frame(stream string, msg *jsonrpc.Message) translate.Frame {
+	return translate.Frame{
 		Msg:    msg,
 		Leg:    translate.ClientLeg,
 		Dir:    translate.ToServer,
 		Stream: stream,
 		HTTP:   &translate.Envelope{Verb: x.r.Method, Header: protocolHeaders(x.r.Header)},
 		Time:   x.start,
-	}}
-	if x.s.o.Tap != nil {
-		x.s.o.Tap.Frame(in.Frame)
 	}
-	return in
 }
 
 // protocolHeaders are the headers that belong to the protocol, as they came:
@@ -298,7 +308,7 @@ func accepts(h http.Header) (json, sse bool) {
 func refusedQuality(params string) bool {
 	for p := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
-		if strings.EqualFold(name, "q") && strings.Trim(value, "0.") == "" {
+		if strings.EqualFold(name, "q") && value != "" && strings.Trim(value, "0.") == "" {
 			return true
 		}
 	}

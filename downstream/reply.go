@@ -92,9 +92,11 @@ func (x *exchange) answer(src source) {
 
 // put writes one Out in the form the reply has, or gives it one.
 func (x *exchange) put(out session.Out) error {
-	x.tap(out)
-	plain := out.Final && !x.streaming
-	if plain && (x.takesJSON || out.Raw == nil || out.Status >= 300) {
+	if x.tapID != "" {
+		x.tap(x.tapID, out)
+	}
+	failed := out.Status >= 300
+	if out.Final && !x.streaming && (x.takesJSON || failed || out.Raw == nil && x.kind != kindGet) {
 		return x.plain(out.Status, out.Header, out.Raw)
 	}
 	if !x.takesSSE {
@@ -282,17 +284,21 @@ func (x *exchange) refuse(cond translate.Cond, detail string, data []byte) {
 	case translate.CondBusy, translate.CondDraining, translate.CondTooMany:
 		h["Retry-After"] = valSoonAgain
 	}
-	if x.r.ProtoMajor == 1 && (cond == translate.CondDraining || !x.bodyRead && x.r.ContentLength != 0) {
+	unread := !x.bodyRead && x.r.ContentLength != 0
+	if x.r.ProtoMajor == 1 && (unread || cond == translate.CondDraining) {
 		h["Connection"] = valClose
 	}
-	if !x.bodyRead {
-		// What is left of the body is read before the reply goes out, unless
-		// it does not come.
+	if unread {
+		// net/http wants to read the rest of a body before it lets go.
 		x.rc.SetReadDeadline(time.Now().Add(time.Second))
 	}
 	x.s.o.Metrics.Refused(cond)
 	x.s.o.Logger.Debug("request refused", "why", text, "status", status, "era", x.caller.Era.String())
-	if err := x.plain(status, nil, jsonrpc.NewError(x.id, code, text, data)); err != nil {
+	raw := jsonrpc.NewError(x.id, code, text, data)
+	if x.bodyRead {
+		x.tap(x.tapID, session.Out{Raw: raw, Final: true, Status: status})
+	}
+	if err := x.plain(status, nil, raw); err != nil {
 		x.s.o.Logger.Debug("refusal not delivered", "error", err)
 	}
 }
@@ -319,14 +325,20 @@ func (x *exchange) refuseClassified(cond translate.Cond, c translate.Classified,
 	if msg.Kind != jsonrpc.Request {
 		x.id = jsonrpc.ID{}
 	}
+	if x.s.o.Tap != nil {
+		x.s.o.Tap.Frame(x.frame("", msg))
+	}
 	x.refuse(cond, c.Detail, c.Data)
 }
 
-func (x *exchange) tap(out session.Out) {
-	if x.s.o.Tap == nil || out.Raw == nil {
+func (x *exchange) tap(stream string, out session.Out) {
+	if x.s.o.Tap == nil {
 		return
 	}
-	f := translate.Frame{Leg: translate.ClientLeg, Dir: translate.ToClient, Time: time.Now()}
+	f := translate.Frame{Leg: translate.ClientLeg, Dir: translate.ToClient, Stream: stream, Time: time.Now()}
+	if out.Raw == nil && x.status != 0 {
+		return
+	}
 	if x.status == 0 {
 		f.HTTP = &translate.Envelope{Status: max(out.Status, http.StatusOK), Header: out.Header}
 	}
