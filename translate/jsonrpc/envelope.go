@@ -18,7 +18,7 @@ func (m *Message) readEnvelope() *DecodeError {
 			*at = i
 		}
 	}
-	if v, ok := m.envelopeMember(env.version).Str(); !ok || v != "2.0" {
+	if !m.envelopeMember(env.version).Is("2.0") {
 		return m.invalid(env.version, `jsonrpc is not "2.0"`)
 	}
 	m.params, m.result, m.errObj = env.params, env.result, env.errObj

@@ -150,17 +150,19 @@ func (p *parser) withID(err *DecodeError) *DecodeError {
 		return err
 	}
 	d := &doc{raw: p.raw, nodes: p.nodes}
-	var id ID
-	for i := uint32(1); i < uint32(len(p.nodes)); i = p.nodes[i].next {
+	var id uint32
+	for i := uint32(1); i != 0 && i < uint32(len(p.nodes)); i = p.nodes[i].next {
 		if !d.keyIs(i, "id") {
 			continue
 		}
-		if !id.IsZero() {
+		if id != 0 {
 			return err
 		}
-		id, _ = IDFromRaw(d.span(i))
+		id = i
 	}
-	err.ID = id
+	if id != 0 {
+		err.ID, _ = IDFromRaw(d.span(id)) // zero where it is of a wrong type
+	}
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 type node struct {
 	keyStart, keyEnd uint32 // key token with its quotes; equal when there is no key
 	start, end       uint32
-	next             uint32 // first node after this value's subtree
+	next             uint32 // first node after this value's subtree; 0 while it is open
 	flags            uint8
 }
 
@@ -100,11 +100,10 @@ func (p *parser) takeNodes() []node {
 }
 
 func (p *parser) fail(pos int, msg string) *DecodeError {
-	code := CodeParse
 	if pos >= len(p.raw) {
 		pos, msg = len(p.raw), msgEnd
 	}
-	return &DecodeError{Code: code, Msg: msg, Offset: pos}
+	return &DecodeError{Code: CodeParse, Msg: msg, Offset: pos}
 }
 
 func (p *parser) refuse(pos int, msg string) *DecodeError {
@@ -183,12 +182,13 @@ func (p *parser) value(pos int, t *track) (end int, opened bool, err *DecodeErro
 	}
 	n.flags |= flagTracked
 	pos = skipSpace(p.raw, pos+1)
-	if byteAt(p.raw, pos) == c+2 { // '}' is '{'+2, ']' is '['+2
+	if byteAt(p.raw, pos) == closing(c) {
 		p.add(n, pos+1)
 		return pos + 1, false, nil
 	}
 	p.frames = append(p.frames, frame{node: uint32(len(p.nodes)), isObject: c == '{', track: t})
 	p.add(n, pos)
+	p.nodes[len(p.nodes)-1].next = 0 // until it is closed
 	return pos, true, nil
 }
 
@@ -198,6 +198,9 @@ func containerType(c byte) Type {
 	}
 	return Array
 }
+
+// closing is the bracket that ends what c begins: in ASCII they stand two apart.
+func closing(c byte) byte { return c + 2 }
 
 func (p *parser) add(n node, end int) {
 	n.end, n.next = uint32(end), uint32(len(p.nodes)+1)
@@ -222,7 +225,7 @@ func (p *parser) closeUp(pos int) (next int, done bool, err *DecodeError) {
 			return skipSpace(p.raw, pos+1), false, nil
 		}
 		if f.isObject && c != '}' || !f.isObject && c != ']' {
-			return 0, false, p.fail(pos, "expected a comma or the end of the container")
+			return 0, false, p.fail(pos, msgSeparator)
 		}
 		pos++
 		p.nodes[f.node].end = uint32(pos)
@@ -313,13 +316,6 @@ func (p *parser) checkRepeated(container uint32) {
 	}
 	seen := make(map[string]struct{}, count)
 	for i := first; i < end; i = p.nodes[i].next {
-		seen[string(doc.keyBytes(i))] = struct{}{}
-		if len(seen) == count {
-			return
-		}
-	}
-	clear(seen)
-	for i := first; i < end; i = p.nodes[i].next {
 		key := doc.keyBytes(i)
 		if _, ok := seen[string(key)]; ok {
 			p.setRepeated(i, key)
@@ -348,64 +344,68 @@ func (p *parser) setRepeated(i uint32, key []byte) {
 
 // skip checks the untracked container at pos and returns the offset after it.
 func (p *parser) skip(pos int) (int, *DecodeError) {
-	raw := p.raw
-	open := p.open[:0]
-	defer func() { p.open = open }()
-	room := p.maxDepth - len(p.frames)
+	p.open = p.open[:0]
 	for {
-		// A value begins at pos.
-		c := byteAt(raw, pos)
-		if c == '{' || c == '[' {
-			if len(open) >= room {
-				return 0, p.tooDeep(pos)
-			}
-			start := skipSpace(raw, pos+1)
-			if byteAt(raw, start) != c+2 {
-				open = append(open, c)
-				pos = start
-				if c == '[' {
-					continue
-				}
-				var err *DecodeError
-				if pos, err = p.skipKey(pos); err != nil {
-					return 0, err
-				}
-				continue
-			}
-			pos = start + 1
-		} else {
-			end, _, _, msg := scanScalar(raw, pos)
-			if msg != "" {
-				return 0, p.fail(end, msg)
-			}
-			pos = end
+		end, opened, err := p.skipValue(pos)
+		if err != nil {
+			return 0, err
 		}
-		// A value ended at pos: go on to the next one.
-		for {
-			if len(open) == 0 {
-				return pos, nil
-			}
-			kind := open[len(open)-1]
-			pos = skipSpace(raw, pos)
-			c := byteAt(raw, pos)
-			if c == kind+2 {
-				open = open[:len(open)-1]
-				pos++
-				continue
-			}
-			if c != ',' {
-				return 0, p.fail(pos, "expected a comma or the end of the container")
-			}
-			pos = skipSpace(raw, pos+1)
-			if kind == '{' {
-				var err *DecodeError
-				if pos, err = p.skipKey(pos); err != nil {
-					return 0, err
-				}
-			}
-			break
+		pos = end
+		if opened {
+			continue
+		}
+		if pos, err = p.skipUp(pos); err != nil || len(p.open) == 0 {
+			return pos, err
 		}
 	}
+}
+
+// skipValue passes the value at pos; opened says that it is a container with
+// members, the offset being that of the first one's value.
+func (p *parser) skipValue(pos int) (end int, opened bool, err *DecodeError) {
+	c := byteAt(p.raw, pos)
+	if c != '{' && c != '[' {
+		end, _, _, msg := scanScalar(p.raw, pos)
+		if msg != "" {
+			return 0, false, p.fail(end, msg)
+		}
+		return end, false, nil
+	}
+	if len(p.frames)+len(p.open) >= p.maxDepth {
+		return 0, false, p.tooDeep(pos)
+	}
+	pos = skipSpace(p.raw, pos+1)
+	if byteAt(p.raw, pos) == closing(c) {
+		return pos + 1, false, nil
+	}
+	p.open = append(p.open, c)
+	if c == '{' {
+		pos, err = p.skipKey(pos)
+	}
+	return pos, true, err
+}
+
+// skipUp goes from the end of a value to the next one, closing the containers that
+// end on the way.
+func (p *parser) skipUp(pos int) (int, *DecodeError) {
+	for len(p.open) > 0 {
+		kind := p.open[len(p.open)-1]
+		pos = skipSpace(p.raw, pos)
+		switch byteAt(p.raw, pos) {
+		case closing(kind):
+			p.open = p.open[:len(p.open)-1]
+			pos++
+		case ',':
+			pos = skipSpace(p.raw, pos+1)
+			if kind == '{' {
+				return p.skipKey(pos)
+			}
+			return pos, nil
+		default:
+			return 0, p.fail(pos, msgSeparator)
+		}
+	}
+	return pos, nil
 }
 
 // skipKey passes a member name and its colon.

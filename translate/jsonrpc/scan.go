@@ -14,6 +14,7 @@ const (
 	msgEscape     = "invalid escape in a string"
 	msgNumber     = "invalid number"
 	msgLiteral    = "invalid literal"
+	msgSeparator  = "expected a comma or the end of the container"
 	msgUnexpected = "unexpected character"
 )
 

@@ -16,6 +16,8 @@ const (
 	keepSurrogates surrogates = true
 )
 
+const hexDigits = "0123456789abcdef"
+
 // appendUnescaped decodes the inside of a string token that passed scanString.
 func appendUnescaped(dst, text []byte, how surrogates) []byte {
 	for i := 0; i < len(text); {
@@ -68,9 +70,9 @@ func unescapeByte(c byte) byte {
 }
 
 // AppendString appends s as a JSON string. Only what the grammar demands is
-// escaped (no HTML escaping); invalid UTF-8 becomes U+FFFD.
+// escaped (no HTML escaping); invalid UTF-8 becomes U+FFFD, except that a lone
+// surrogate as member names have it (see Value.Key) becomes its escape again.
 func AppendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
@@ -78,7 +80,8 @@ func AppendString(dst []byte, s string) []byte {
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(s[i:])
 			if r == utf8.RuneError && n == 1 {
-				dst = append(append(dst, s[start:i]...), "\uFFFD"...)
+				dst = append(dst, s[start:i]...)
+				dst, n = appendInvalid(dst, s[i:])
 				start = i + n
 			}
 			i += n
@@ -99,12 +102,22 @@ func AppendString(dst []byte, s string) []byte {
 		case '\t':
 			dst = append(dst, '\\', 't')
 		default:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		}
 		i++
 		start = i
 	}
 	return append(append(dst, s[start:]...), '"')
+}
+
+// appendInvalid writes what stands for the invalid bytes s begins with, and says
+// how many they are.
+func appendInvalid(dst []byte, s string) ([]byte, int) {
+	if len(s) >= 3 && s[0] == 0xED && s[1]&0xE0 == 0xA0 && s[2]&0xC0 == 0x80 {
+		dst = append(dst, '\\', 'u', 'd', hexDigits[s[1]>>2&0xF])
+		return append(dst, hexDigits[s[1]<<2&0xC|s[2]>>4&0x3], hexDigits[s[2]&0xF]), 3
+	}
+	return append(dst, "\uFFFD"...), 1
 }
 
 // Quote is AppendString to a new slice.

@@ -131,7 +131,9 @@ func (v Value) Type() Type {
 // see them. Scalars are never tracked.
 func (v Value) Tracked() bool { return v.d != nil && v.node().flags&flagTracked != 0 }
 
-// Key is the decoded member name, empty for an element and the root.
+// Key is the decoded member name, empty for an element and the root. A lone
+// surrogate in it is three bytes that are no valid UTF-8, so that different names
+// stay different; AppendString turns them into the escape again.
 func (v Value) Key() string {
 	if v.d == nil {
 		return ""
@@ -173,6 +175,19 @@ func (v Value) Str() (string, bool) {
 		return string(text), true
 	}
 	return string(appendUnescaped(nil, text, replaceSurrogates)), true
+}
+
+// Is says that the value is a string equal to s.
+func (v Value) Is(s string) bool {
+	if v.Type() != String {
+		return false
+	}
+	n := v.node()
+	text := v.d.raw[n.start+1 : n.end-1]
+	if n.flags&flagEscaped == 0 {
+		return string(text) == s
+	}
+	return string(appendUnescaped(nil, text, keepSurrogates)) == s
 }
 
 // Int reads a number with an integral value, however it is spelled, within

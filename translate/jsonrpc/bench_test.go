@@ -1,0 +1,135 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// taskResponse is a modern tasks/get answer of about 1 KB with its payload inline.
+var taskResponse = []byte(`{"jsonrpc":"2.0","id":42,"result":{"resultType":"complete","taskId":"786512e2-9e0d-44bd-8f29-789f820fe840",` +
+	`"status":"completed","statusMessage":"The operation has finished.","createdAt":"2026-08-25T10:30:00Z","lastUpdatedAt":"2026-08-25T10:40:00Z",` +
+	`"ttlMs":3600000,"pollIntervalMs":5000,"result":{"resultType":"complete","content":[{"type":"text","text":"` +
+	strings.Repeat(`Station 4 reports 21.5 °C, wind \"NW\" 12 km/h. `, 8) +
+	`"}],"structuredContent":{"temperature":21.5,"unit":"celsius","readings":[1,2,3,4,5,6,7,8],"id":9223372036854775807},` +
+	`"isError":false,"_meta":{"com.example/trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}},` +
+	`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"weather","version":"2.1.0"}}}}`)
+
+var workingStatus = []byte(`"working"`)
+
+func spliceTask(m *Message) []byte {
+	result := m.Result()
+	e := m.Edit()
+	e.Delete(result.Get("resultType"))
+	e.Replace(result.Get("status"), workingStatus)
+	e.Rename(result.Get("ttlMs"), "ttl")
+	e.Rename(result.Get("pollIntervalMs"), "pollInterval")
+	e.Delete(result.Get("result"))
+	return e.Bytes()
+}
+
+func spliceWithMaps(raw []byte) []byte {
+	var m map[string]any
+	if json.Unmarshal(raw, &m) != nil {
+		return nil
+	}
+	result := m["result"].(map[string]any)
+	delete(result, "resultType")
+	result["status"] = "working"
+	result["ttl"], result["pollInterval"] = result["ttlMs"], result["pollIntervalMs"]
+	delete(result, "ttlMs")
+	delete(result, "pollIntervalMs")
+	delete(result, "result")
+	out, _ := json.Marshal(m)
+	return out
+}
+
+func benchDecodeSplice(b *testing.B) {
+	b.ReportAllocs()
+	b.SetBytes(int64(len(taskResponse)))
+	for b.Loop() {
+		m, err := Decode(taskResponse, Limits{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		spliceTask(m)
+	}
+}
+
+func benchSplice(b *testing.B) {
+	m, err := Decode(taskResponse, Limits{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		spliceTask(m)
+	}
+}
+
+func benchEncodingJSON(b *testing.B) {
+	b.ReportAllocs()
+	b.SetBytes(int64(len(taskResponse)))
+	for b.Loop() {
+		spliceWithMaps(taskResponse)
+	}
+}
+
+func BenchmarkDecodeSplice(b *testing.B) { benchDecodeSplice(b) }
+func BenchmarkSplice(b *testing.B)       { benchSplice(b) }
+func BenchmarkEncodingJSON(b *testing.B) { benchEncodingJSON(b) }
+
+func BenchmarkDecode(b *testing.B) {
+	big := bytes.Replace(taskResponse, []byte(`"content":[`), []byte(`"content":[`+
+		strings.Repeat(`{"type":"text","text":"`+strings.Repeat("plain text ", 90)+`"},`, 1000)), 1)
+	for _, c := range []struct {
+		name string
+		raw  []byte
+	}{{"1KB", taskResponse}, {"1MB", big}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(c.raw)))
+			for b.Loop() {
+				if _, err := Decode(c.raw, Limits{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestSpliceRatio measures both ways in one run, so that the machine's speed
+// cancels out. The margins below the goals (4 and 8) are for a busy machine.
+func TestSpliceRatio(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("measures speed")
+	}
+	var whole, splice, std testing.BenchmarkResult
+	for range 3 { // the best of three: noise only ever adds
+		whole = faster(whole, testing.Benchmark(benchDecodeSplice))
+		splice = faster(splice, testing.Benchmark(benchSplice))
+		std = faster(std, testing.Benchmark(benchEncodingJSON))
+	}
+	wholeRatio := perOp(std) / perOp(whole)
+	spliceRatio := perOp(std) / perOp(splice)
+	t.Logf("%d bytes: decode and splice %.0f ns (%d allocations), splice %.0f ns, encoding/json %.0f ns: %.1f and %.1f times faster",
+		len(taskResponse), perOp(whole), whole.AllocsPerOp(), perOp(splice), perOp(std), wholeRatio, spliceRatio)
+	if wholeRatio < 3 || spliceRatio < 6 {
+		t.Errorf("ratios %.1f and %.1f, want at least 4 and 8", wholeRatio, spliceRatio)
+	}
+	if n := whole.AllocsPerOp(); n > 6 {
+		t.Errorf("%d allocations, want at most 6", n)
+	}
+}
+
+func faster(a, b testing.BenchmarkResult) testing.BenchmarkResult {
+	if a.N == 0 || perOp(b) < perOp(a) {
+		return b
+	}
+	return a
+}
+
+func perOp(r testing.BenchmarkResult) float64 {
+	return float64(r.T.Nanoseconds()) / float64(r.N)
+}
