@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
@@ -214,4 +215,18 @@ func (l *tapLog) Frame(f translate.Frame) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.frames = append(l.frames, f)
+}
+
+// tlsServer is realServer over TLS with HTTP/2, and the dialer trusts it.
+func tlsServer(t *testing.T, h http.Handler) (*HTTP, *httptest.Server) {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(h)
+	srv.EnableHTTP2 = true
+	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	srv.StartTLS()
+	pool := x509.NewCertPool()
+	pool.AddCert(srv.Certificate())
+	d := mustHTTP(t, HTTPOptions{Upstreams: map[string]HTTPUpstream{"up": {URL: srv.URL + "/mcp"}}, RootCAs: pool})
+	t.Cleanup(func() { d.Close(); srv.Close() })
+	return d, srv
 }

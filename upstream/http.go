@@ -250,7 +250,9 @@ func (c *httpConn) Do(ctx context.Context, out session.Outgoing) (session.Stream
 		s.abandon(err)
 		return nil, err
 	}
-	s.begin(resp)
+	if err := s.begin(resp); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 

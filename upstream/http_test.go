@@ -176,12 +176,17 @@ func TestUnreachableSaysWhatToDo(t *testing.T) {
 }
 
 func TestTLSAdvice(t *testing.T) {
-	var d *HTTP
-	_, srv := realServer(t, reply(200, jsonType, pongMsg))
-	for url, want := range map[string]string{strings.Replace(srv.URL, "http:", "https:", 1): "use http://"} {
-		d = mustHTTP(t, HTTPOptions{Upstreams: map[string]HTTPUpstream{"up": {URL: url}}})
-		_, err := dialUp(t, d, nil).Do(t.Context(), post(pingMsg))
-		wantFail(t, err, session.FailUnreachable, want)
+	_, plain := realServer(t, reply(200, jsonType, pongMsg))
+	_, tls := tlsServer(t, reply(200, jsonType, pongMsg))
+	for url, want := range map[string]string{
+		strings.Replace(plain.URL, "http:", "https:", 1): "use http://",
+		tls.URL: "--upstream-ca FILE",
+	} {
+		d := mustHTTP(t, HTTPOptions{Upstreams: map[string]HTTPUpstream{"up": {URL: url}}})
+		for _, out := range []session.Outgoing{post(pingMsg), {Verb: "GET"}} {
+			_, err := dialUp(t, d, nil).Do(t.Context(), out)
+			wantFail(t, err, session.FailUnreachable, want)
+		}
 		d.Close()
 	}
 }

@@ -53,7 +53,8 @@ type stream struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	// Set before the stream is handed out, then read only.
+	// Set before the stream is handed out, then read only; until then Close may
+	// come from the conn, so resp is set under mu.
 	resp *http.Response
 	env  *translate.Envelope
 
@@ -80,9 +81,16 @@ var (
 	_ Resumer        = (*stream)(nil)
 )
 
-// begin takes the response headers.
-func (s *stream) begin(resp *http.Response) {
+// begin takes the response headers, unless the conn was closed meanwhile.
+func (s *stream) begin(resp *http.Response) error {
+	s.mu.Lock()
 	s.resp = resp
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		resp.Body.Close()
+		return s.e.fail(session.FailBroken, ErrClosed)
+	}
 	s.env = &translate.Envelope{Status: resp.StatusCode, Header: make(http.Header, len(keptHeaders))}
 	for _, name := range keptHeaders {
 		if v := resp.Header[name]; len(v) > 0 {
@@ -95,6 +103,7 @@ func (s *stream) begin(resp *http.Response) {
 	if s.bodyless() {
 		s.end(io.EOF)
 	}
+	return nil
 }
 
 // bodyless: nothing is to be read, so the exchange is over at once. A 202 has
@@ -139,6 +148,7 @@ func (s *stream) Next() (translate.Frame, error) {
 	s.meter.handedOver()
 	for len(s.pending) == 0 {
 		if err := s.isOver(); err != nil {
+			s.meter.handedOver() // what was read of a message that did not become one
 			s.leave(nil)
 			return translate.Frame{}, err
 		}
@@ -299,26 +309,24 @@ func (s *stream) tapsEnd() bool { return s.framed || len(s.pending) > 0 }
 // release closes the body and forgets the stream, once.
 func (s *stream) release(cause error) {
 	s.mu.Lock()
-	was := s.released
+	was, resp := s.released, s.resp
 	s.released = true
 	s.mu.Unlock()
 	if was {
 		return
 	}
 	s.c.forget(s)
-	if s.resp != nil {
-		if cause == io.EOF {
-			// A body that was read to its end leaves the socket to the next
-			// request; canceling first would close it.
-			s.resp.Body.Close()
-			s.cancel(nil)
-			return
-		}
-		s.cancel(cause)
-		s.resp.Body.Close()
+	if resp != nil && cause == io.EOF {
+		// A body that was read to its end leaves the socket to the next request;
+		// canceling first would close it.
+		resp.Body.Close()
+		s.cancel(nil)
 		return
 	}
 	s.cancel(cause)
+	if resp != nil {
+		resp.Body.Close()
+	}
 }
 
 // abandon gives up a stream that was never handed out.
@@ -336,8 +344,7 @@ func (s *stream) Close() error {
 	}
 	s.closed = true
 	idle := !s.reading
-	short := s.resp.ContentLength > 0 && s.resp.ContentLength <= drainBytes
-	drain := idle && s.over == nil && (s.answered || short)
+	drain := idle && s.over == nil && !s.released && (s.answered || s.short())
 	s.mu.Unlock()
 	if idle && s.meter != nil {
 		s.meter.handedOver()
@@ -348,6 +355,11 @@ func (s *stream) Close() error {
 	}
 	s.release(ErrClosed)
 	return nil
+}
+
+// short: a small body of known length. It must be called with mu held.
+func (s *stream) short() bool {
+	return s.resp != nil && 0 < s.resp.ContentLength && s.resp.ContentLength <= drainBytes
 }
 
 // drain reads a little more and gives the exchange up.
