@@ -22,6 +22,8 @@ type LegacyClient struct {
 	Version string
 	// Capabilities to declare; nil declares elicitation.
 	Capabilities any
+	// TaskTTL is what RunTask asks for; default one minute.
+	TaskTTL time.Duration
 	// OnRequest answers requests of the server on any stream, but for those
 	// that a RunTask answers; nil refuses them with -32601. ping is answered
 	// without it. It must not wait for ever, for Close waits for it.

@@ -140,6 +140,7 @@ func (s *LegacyServer) initialize(out *reply, m *message) {
 		"tools", map[string]bool{"listChanged": true},
 		"resources", map[string]bool{"subscribe": true},
 		"prompts", struct{}{},
+		"logging", struct{}{}, // a level may be set; nothing is ever logged
 	}
 	if !s.o.NoTasks {
 		caps = append(caps, "tasks", json.RawMessage(`{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`))

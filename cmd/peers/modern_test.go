@@ -42,7 +42,7 @@ func TestModern_ListAndPlainCalls(t *testing.T) {
 		wantCode(t, r, err, 200, CodeInvalidParams)
 		r, err = c.Call(t.Context(), "prompts/get", object("name", "hello"))
 		must(t, r, err)
-		for _, method := range []string{"tasks/result", "tasks/list", "ping", "nonsense"} {
+		for _, method := range []string{"tasks/result", "tasks/list", "ping", "initialize", "nonsense"} {
 			r, err = c.Call(t.Context(), method, object("taskId", "x"))
 			wantCode(t, r, err, http.StatusNotFound, CodeMethodNotFound)
 		}
@@ -323,5 +323,17 @@ func TestModern_NoTasks(t *testing.T) {
 		want(t, "no task", run.TaskID, "")
 		r, err := c.Call(t.Context(), "tasks/get", object("taskId", "x"))
 		wantCode(t, r, err, http.StatusNotFound, CodeMethodNotFound)
+	})
+}
+
+func TestModern_JSONResponses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var seen notifications
+		_, c := modernPair(t, ServerOptions{JSONResponses: true})
+		c.OnNotification = seen.add
+		c.Meta = map[string]any{"progressToken": "p"}
+		r, err := c.Call(t.Context(), "tools/call", object("name", "progress", "arguments", object("steps", 2)))
+		want(t, "type", must(t, r, err).Header.Get("Content-Type"), "application/json")
+		want(t, "progress", len(seen.params("notifications/progress")), 0)
 	})
 }

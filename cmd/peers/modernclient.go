@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 )
@@ -115,9 +116,7 @@ func (c *ModernClient) request(method string, params any) (id string, body json.
 	if name, ok := headerName(method, full); ok {
 		h.Set("Mcp-Name", EncodeHeader(name))
 	}
-	for k, v := range c.Header {
-		h[k] = v
-	}
+	maps.Copy(h, c.Header)
 	n := c.life.nextID()
 	return strconv.Itoa(n), requestMessage(n, method, full), postHeader(h), nil
 }

@@ -106,8 +106,8 @@ func (s *ModernServer) request(out *reply, r *http.Request, m *message) {
 // _meta, agreement of the two, version, then the mirrored headers.
 func (s *ModernServer) check(h http.Header, m *message) (requestMeta, *RPCError) {
 	var none requestMeta
-	header := h.Get("MCP-Protocol-Version")
-	if m.Method == "initialize" {
+	meta, rerr := readMeta(m.Params)
+	if m.Method == "initialize" && meta.version == "" {
 		// Legacy clients have no other way to learn why it fails (2026-07-28
 		// versioning, "Backward Compatibility").
 		var p struct{ ProtocolVersion string }
@@ -115,10 +115,10 @@ func (s *ModernServer) check(h http.Header, m *message) (requestMeta, *RPCError)
 		return none, &RPCError{Code: CodeBadVersion, Message: "Unsupported protocol version: this server speaks only " + ModernVersion,
 			Data: object("supported", []string{ModernVersion}, "requested", p.ProtocolVersion)}
 	}
+	header := h.Get("MCP-Protocol-Version")
 	if header == "" {
 		return none, rpcErrorf(CodeHeaderMismatch, "Header mismatch: MCP-Protocol-Version header is missing")
 	}
-	meta, rerr := readMeta(m.Params)
 	if rerr != nil {
 		return none, rerr
 	}

@@ -3,11 +3,13 @@ package peers
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -124,5 +126,34 @@ func TestClosedPeers(t *testing.T) {
 		if _, err := c.Listen(t.Context(), struct{}{}, nil); err == nil {
 			t.Fatal("listened after Close")
 		}
+	})
+}
+
+// A client that never reads its answer must not hold up Close.
+func TestCloseWithDeafClient(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := NewLegacyServer(ServerOptions{})
+		ln := NewMemListener()
+		srv := &http.Server{Handler: s}
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = srv.Serve(ln) })
+		conn, err := ln.Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`
+		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
+			"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		start := time.Now()
+		_ = s.Close()
+		if took := time.Since(start); took > closeLimit {
+			t.Fatalf("Close took %v", took)
+		}
+		conn.Close()
+		_ = srv.Close()
+		wg.Wait()
 	})
 }

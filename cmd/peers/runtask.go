@@ -64,10 +64,9 @@ func (s *taskState) pause(ctx context.Context) error {
 	return wait(ctx, time.Duration(ms*float64(time.Millisecond)))
 }
 
-// RunTask calls a tool as a task with a ttl of a minute, polls until it is over
-// or wants input, and fetches its result, answering questions meanwhile (nil
-// answer: OnRequest). A JSON-RPC error of the creating call ends in
-// TaskRun.Error.
+// RunTask calls a tool as a task, polls until it is over or wants input, and
+// fetches its result, answering questions meanwhile (nil answer: OnRequest). A
+// JSON-RPC error of the creating call ends in TaskRun.Error.
 func (c *LegacyClient) RunTask(ctx context.Context, tool string, args any, answer Answer) (run TaskRun, err error) {
 	if answer == nil {
 		answer = c.OnRequest
@@ -75,7 +74,12 @@ func (c *LegacyClient) RunTask(ctx context.Context, tool string, args any, answe
 	var asked questionLog
 	defer func() { run.Questions = asked.list() }()
 	recorded := asked.record(answer)
-	r, err := c.call(ctx, "tools/call", object("name", tool, "arguments", argsOf(args), "task", map[string]int{"ttl": 60_000}), recorded)
+	ttl := c.TaskTTL
+	if ttl <= 0 {
+		ttl = time.Minute
+	}
+	r, err := c.call(ctx, "tools/call", object("name", tool, "arguments", argsOf(args),
+		"task", object("ttl", milliseconds(ttl))), recorded)
 	if err != nil || r.Error != nil {
 		run.Error = r.Error
 		return run, err
