@@ -1,6 +1,9 @@
 package jsonrpc
 
-import "bytes"
+import (
+	"bytes"
+	"maps"
+)
 
 // Equal says whether two texts are the same JSON value: members in any order,
 // strings decoded, numbers by value. Texts that ParseValue refuses are equal only
@@ -64,10 +67,7 @@ func equalMembers(x, y Value) bool {
 	}
 	get := y.Get
 	if count > maxPairwise {
-		byKey := make(map[string]Value, count)
-		for key, v := range y.Members() {
-			byKey[key] = v
-		}
+		byKey := maps.Collect(y.Members())
 		get = func(key string) Value { return byKey[key] }
 	}
 	for key, v := range x.Members() {

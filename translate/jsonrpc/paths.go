@@ -96,7 +96,7 @@ func compilePaths(rows []string) *track {
 	root := &track{}
 	for _, row := range rows {
 		at := root
-		for _, name := range strings.Fields(row) {
+		for name := range strings.FieldsSeq(row) {
 			at = at.step(name)
 		}
 	}

@@ -156,6 +156,8 @@ func TestIDKey(t *testing.T) {
 		{"1e-1000000", "0.1e-999999"},
 		{"1e1000000000000000000", "10e999999999999999999", "0.1e1000000000000000001", "1e0001000000000000000000"},
 		{"1e-1000000000000000000", "0.1e-999999999999999999", "10e-1000000000000000001"},
+		{"1e9999999999999999999", "0.1e10000000000000000000", "100e9999999999999999997"},
+		{"1e-9999999999999999999", "10e-10000000000000000000", "0.01e-9999999999999999997"},
 		{"1e100000000000000000", "10e99999999999999999", "0.1e100000000000000001"},
 		{"1e-100000000000000000", "10e-100000000000000001", "0.1e-99999999999999999"},
 		{"9007199254740993", "9007199254740993.0"}, {"9007199254740992"},
@@ -255,5 +257,18 @@ func TestEqual(t *testing.T) {
 	}
 	if !Equal(big.Bytes(), reversed.Bytes()) || Equal(big.Bytes(), reversed.Int("z", 1).Bytes()) {
 		t.Error("big objects")
+	}
+}
+
+func TestNames(t *testing.T) {
+	for kind := range ErrorResponse + 2 {
+		if known := kind >= Request && kind <= ErrorResponse; strings.HasPrefix(kind.String(), "Kind(") == known {
+			t.Errorf("kind %d is %v", uint8(kind), kind)
+		}
+	}
+	for typ := range Array + 2 {
+		if strings.HasPrefix(typ.String(), "Type(") == (typ <= Array) {
+			t.Errorf("type %d is %v", uint8(typ), typ)
+		}
 	}
 }
