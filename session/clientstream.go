@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"time"
 
 	"taskbridge/translate"
 )
@@ -25,8 +26,9 @@ type Out struct {
 
 // ClientStream is the way back to a client: one per HTTP request (POST or
 // GET), one per connection elsewhere. Operations write, one downstream
-// handler reads. It never blocks a writer: past its byte bound it is closed
-// and the operation goes on without it.
+// handler reads. Send never blocks: past its byte bound the stream is cut and
+// the operation goes on without it. A reader of the server that feeds this
+// stream alone waits for room first (waitRoom).
 type ClientStream struct {
 	ID string
 
@@ -34,9 +36,11 @@ type ClientStream struct {
 	queue  []Out
 	bytes  int
 	max    int
-	ended  bool // Final queued, or closed by a bound
-	gone   bool // reader left
-	signal chan struct{}
+	ended  bool          // nothing more is taken: Final was queued, or a bound was passed
+	final  bool          // an operation sent Final itself
+	gone   bool          // reader left
+	signal chan struct{} // something was queued
+	room   chan struct{} // something was taken
 	onGone func()
 }
 
@@ -46,7 +50,7 @@ func NewClientStream(id string, max int) *ClientStream {
 	if max <= 0 {
 		max = 1 << 20
 	}
-	return &ClientStream{ID: id, max: max, signal: make(chan struct{}, 1)}
+	return &ClientStream{ID: id, max: max, signal: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // Send queues o and says whether it was taken: false once the stream has
@@ -58,24 +62,61 @@ func (s *ClientStream) Send(o Out) bool {
 		return false
 	}
 	if s.bytes > 0 && s.bytes+len(o.Raw) > s.max {
-		s.ended = true
-		s.queue = append(s.queue, Out{Final: true})
+		s.cut()
 		s.mu.Unlock()
-		s.wake()
 		return false
 	}
 	s.queue = append(s.queue, o)
 	s.bytes += len(o.Raw)
-	s.ended = o.Final
+	s.ended, s.final = o.Final, o.Final
 	s.mu.Unlock()
-	s.wake()
+	notify(s.signal)
 	return true
 }
 
-func (s *ClientStream) wake() {
+// cut ends a stream whose reader is too slow; it needs s.mu.
+func (s *ClientStream) cut() {
+	s.ended = true
+	s.queue = append(s.queue, Out{Final: true})
+	notify(s.signal)
+}
+
+// notify sets a one-place signal.
+func notify(c chan struct{}) {
 	select {
-	case s.signal <- struct{}{}:
+	case c <- struct{}{}:
 	default:
+	}
+}
+
+// waitRoom holds a writer of its own back until the reader has taken most of
+// what is queued. Past limit the stream is cut.
+func (s *ClientStream) waitRoom(ctx context.Context, limit time.Duration) {
+	var timeout <-chan time.Time
+	for {
+		s.mu.Lock()
+		if s.bytes <= s.max/2 || s.ended || s.gone {
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		if timeout == nil {
+			t := time.NewTimer(limit)
+			defer t.Stop()
+			timeout = t.C
+		}
+		select {
+		case <-s.room:
+		case <-timeout:
+			s.mu.Lock()
+			if !s.ended {
+				s.cut()
+			}
+			s.mu.Unlock()
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -90,6 +131,7 @@ func (s *ClientStream) Next(ctx context.Context) (o Out, ok bool) {
 			s.queue = s.queue[1:]
 			s.bytes -= len(o.Raw)
 			s.mu.Unlock()
+			notify(s.room)
 			return o, true
 		}
 		done := s.ended || s.gone
@@ -113,9 +155,18 @@ func (s *ClientStream) Gone() {
 	s.gone = true
 	f := s.onGone
 	s.mu.Unlock()
+	notify(s.room)
 	if !was && f != nil {
 		f()
 	}
+}
+
+// finished says whether the final Out was queued, so that nobody needs to
+// hear that the reader left.
+func (s *ClientStream) finished() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.final
 }
 
 // Inbound is one message of a client as a downstream transport hands it over:

@@ -71,10 +71,14 @@ type Event struct {
 	Name   string
 	Frame  translate.Frame
 	Caller Caller
-	Fail   Fail
-	Err    string // for logs and error data, free of secrets
-	From   OpID
-	Data   []byte
+	// Session is the caller's legacy session and Face what the server speaks,
+	// both as the router read them.
+	Session *legacySession
+	Face    Face
+	Fail    Fail
+	Err     string // for logs and error data, free of secrets
+	From    OpID
+	Data    []byte
 }
 
 // Machine is an operation's state machine. Its exported fields are its state,
@@ -101,6 +105,10 @@ type (
 		Upstream string
 		As       Principal
 		Out      Outgoing
+		// Feeds names the one client stream the answers go to: the server is
+		// then read no faster than that client reads. Empty where several
+		// callers share what comes.
+		Feeds string
 	}
 	// Shut closes an exchange this operation opened; its EvServerEnd is not
 	// delivered any more.
@@ -150,6 +158,11 @@ type (
 		What string
 		Task string
 	}
+	// Attach hands a client stream on: Op hears when its reader leaves.
+	Attach struct {
+		Stream string
+		Op     OpID
+	}
 	// Done ends the operation: its state, wakes and exchanges are dropped.
 	Done struct{}
 )
@@ -167,4 +180,5 @@ func (Del) effect()    {}
 func (Snap) effect()   {}
 func (Loss) effect()   {}
 func (Audit) effect()  {}
+func (Attach) effect() {}
 func (Done) effect()   {}

@@ -80,3 +80,15 @@ func sets(set []member, key string) bool {
 func relatedTask(taskID string) []byte {
 	return jsonrpc.NewObject().Str("taskId", taskID).Bytes()
 }
+
+// Subscribed makes a notification of a listen stream: params with the id of
+// the listen request in _meta (2026-07-28 basic/patterns/subscriptions).
+func Subscribed(method string, params []byte, listen jsonrpc.ID) []byte {
+	m, err := jsonrpc.Decode(jsonrpc.NewNotification(method, params), jsonrpc.Limits{})
+	if err != nil {
+		return jsonrpc.NewNotification(method, nil)
+	}
+	e := m.Edit()
+	editMeta(e, m.Params(), nil, member{MetaSubscription, listen.Raw()})
+	return e.Bytes()
+}

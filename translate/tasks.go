@@ -383,3 +383,17 @@ func FailureText(result, rpcError jsonrpc.Value) string {
 	}
 	return text
 }
+
+// Restate writes status, statusMessage (empty: kept) and, where updated is not
+// empty, lastUpdatedAt over on a legacy Task that was shown before.
+func Restate(task jsonrpc.Value, status, message, updated string) []byte {
+	e := task.Edit()
+	setMember(e, task, "status", jsonrpc.Quote(status))
+	if message != "" {
+		setMember(e, task, "statusMessage", jsonrpc.Quote(message))
+	}
+	if updated != "" {
+		setMember(e, task, "lastUpdatedAt", jsonrpc.Quote(updated))
+	}
+	return e.Bytes()
+}

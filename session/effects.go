@@ -1,0 +1,332 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"taskbridge/translate"
+)
+
+// execute carries effects out in order. Everything here is quick: exchanges
+// run in goroutines of their own, client streams never block.
+func (r *Runner) execute(id OpID, b *base, x *Exec) {
+	for _, e := range x.effects {
+		switch e := e.(type) {
+		case Send:
+			r.send(e.Stream, e.Out)
+		case Open:
+			r.open(id, e)
+		case shutAt:
+			r.shut(id, e.label, e.holder)
+		case Wake:
+			r.wake(id, e.Name, e.At)
+		case Unwake:
+			r.unwake(id, b)
+		case Tell:
+			r.deliver(e.To, Event{Kind: EvOp, From: id, Name: e.Name, Data: e.Data})
+		case Ask:
+			r.ask(id, e)
+		case Unask:
+			_ = r.store.Delete(r.ctx, askKey(e.Session, intRaw(e.ID)), Any)
+		case Put:
+			if _, err := r.store.Put(r.ctx, e.Key, e.Value, Any); err != nil {
+				r.log.Error("write record", "err", err)
+			}
+		case Del:
+			_ = r.store.Delete(r.ctx, e.Key, Any)
+		case Snap:
+			r.snaps.Put(e.Key, e.Value)
+		case Loss:
+			r.metrics.Loss(e.What)
+			r.log.Debug("translation loss", "what", e.What)
+		case Audit:
+			r.log.Info("audit", "what", e.What, "task", r.handles.MaskText("task", e.Task))
+		case Attach:
+			r.attachID(e.Stream, e.Op)
+		case Done:
+			r.finish(id, b)
+		}
+	}
+}
+
+// shutAt is a Shut with the runner that holds the exchange.
+type shutAt struct{ label, holder string }
+
+func (shutAt) effect() {}
+
+// finish drops what a done operation leaves: exchanges and wakes.
+func (r *Runner) finish(id OpID, b *base) {
+	for label, holder := range b.Ups {
+		r.shut(id, label, holder)
+	}
+	if len(b.Wakes) > 0 {
+		_ = r.store.Delete(r.ctx, wakeKey(id), Any)
+	}
+}
+
+// NewStream registers a way back to a client.
+func (r *Runner) NewStream() *ClientStream {
+	s := NewClientStream(r.id+"."+string(intRaw(int64(r.seq.Add(1)))), 0)
+	s.onGone = func() { r.gone(s) }
+	r.mu.Lock()
+	r.streams[s.ID] = &attached{stream: s}
+	r.mu.Unlock()
+	return s
+}
+
+// attach says which operation answers on s, so that it hears when the client
+// leaves.
+func (r *Runner) attach(s *ClientStream, op OpID) {
+	r.mu.Lock()
+	if a := r.streams[s.ID]; a != nil {
+		a.op = op
+	}
+	r.mu.Unlock()
+}
+
+// attachID is attach for an operation that hands its stream on; a stream of
+// another runner keeps its first operation, which passes the news on.
+func (r *Runner) attachID(stream string, op OpID) {
+	r.mu.Lock()
+	if a := r.streams[stream]; a != nil {
+		a.op = op
+	}
+	r.mu.Unlock()
+}
+
+func (r *Runner) gone(s *ClientStream) {
+	r.mu.Lock()
+	a := r.streams[s.ID]
+	delete(r.streams, s.ID)
+	r.mu.Unlock()
+	if a == nil || a.op == "" || s.finished() {
+		return
+	}
+	r.deliver(a.op, Event{Kind: EvClientGone, Label: s.ID})
+}
+
+// send queues on a client stream of this runner or passes it on to the one
+// that holds it.
+func (r *Runner) send(stream string, out Out) {
+	r.mu.Lock()
+	a := r.streams[stream]
+	r.mu.Unlock()
+	if a != nil {
+		a.stream.Send(out)
+		return
+	}
+	if holder := streamRunner(stream); holder != r.id && holder != "" {
+		r.post(holder, inboxItem{Stream: stream, Out: &out})
+	}
+}
+
+func askKey(session string, idKey []byte) string { return "ask/" + session + "/" + string(idKey) }
+
+// asked is where a client's answer is led to.
+type asked struct {
+	Op   OpID   `json:"o"`
+	Name string `json:"n"`
+}
+
+func (r *Runner) ask(id OpID, e Ask) {
+	raw, _ := json.Marshal(asked{Op: id, Name: e.Name})
+	if _, err := r.store.Put(r.ctx, askKey(e.Session, intRaw(e.ID)), raw, Any); err != nil {
+		r.log.Error("remember question", "err", err)
+		return
+	}
+	r.send(e.Stream, Out{Raw: e.Raw})
+}
+
+// exchange is one open exchange with a server.
+type exchange struct {
+	cancel context.CancelFunc
+}
+
+func (r *Runner) open(id OpID, e Open) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	ex := &exchange{cancel: cancel}
+	key := upKey{id, e.Label}
+	r.mu.Lock()
+	if old := r.ups[key]; old != nil {
+		old.cancel()
+	}
+	r.ups[key] = ex
+	r.mu.Unlock()
+	r.wg.Go(func() { r.run(ctx, key, ex, e) })
+}
+
+// live says whether ex still is what its operation knows under key.
+func (r *Runner) live(key upKey, ex *exchange) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ups[key] == ex
+}
+
+// run carries one exchange: every frame becomes an event, then one end.
+func (r *Runner) run(ctx context.Context, key upKey, ex *exchange, e Open) {
+	defer ex.cancel()
+	end := r.pump(ctx, key, ex, e)
+	r.mu.Lock()
+	mine := r.ups[key] == ex
+	if mine {
+		delete(r.ups, key)
+	}
+	r.mu.Unlock()
+	if mine && r.ctx.Err() == nil {
+		r.deliver(key.op, end)
+	}
+}
+
+func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e Open) Event {
+	end := Event{Kind: EvServerEnd, Label: e.Label}
+	target := Target{Upstream: e.Upstream, Principal: e.As}
+	if h, ok := r.creds.Get(e.As); ok {
+		target.Credential = h
+	}
+	conn, err := r.dialer.Dial(ctx, target)
+	if err != nil {
+		return broken(end, err)
+	}
+	stream, err := conn.Do(ctx, e.Out)
+	if err != nil {
+		return broken(end, err)
+	}
+	defer stream.Close()
+	env := stream.Envelope()
+	end.Frame.HTTP = env
+	if env != nil && env.Status/100 == 2 && isEventStream(env.Header.Get("Content-Type")) {
+		r.deliver(key.op, Event{Kind: EvOpened, Label: e.Label, Frame: translate.Frame{HTTP: env}})
+	}
+	feeds := r.localStream(e.Feeds)
+	for r.live(key, ex) {
+		if feeds != nil {
+			feeds.waitRoom(ctx, slowClient)
+		}
+		f, err := stream.Next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				return broken(end, err)
+			}
+			return end
+		}
+		if f.HTTP == nil {
+			f.HTTP = env
+		}
+		r.deliverPaced(key.op, Event{Kind: EvServer, Label: e.Label, Frame: f})
+	}
+	return end
+}
+
+// slowClient: how long a client may leave its stream full.
+const slowClient = 30 * time.Second
+
+func (r *Runner) localStream(id string) *ClientStream {
+	if id == "" {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.streams[id]; a != nil {
+		return a.stream
+	}
+	return nil
+}
+
+func isEventStream(contentType string) bool {
+	const want = "text/event-stream"
+	return len(contentType) >= len(want) && contentType[:len(want)] == want
+}
+
+// broken turns a transport's error into the end of an exchange.
+func broken(end Event, err error) Event {
+	end.Fail, end.Err = FailBroken, err.Error()
+	if d, ok := errors.AsType[*DialError](err); ok {
+		end.Fail = d.Fail
+		if d.HTTP != nil {
+			end.Frame.HTTP = d.HTTP
+		} else if d.Status != 0 {
+			end.Frame.HTTP = &translate.Envelope{Status: d.Status}
+		}
+	}
+	return end
+}
+
+func (r *Runner) shut(id OpID, label, holder string) {
+	if holder != r.id && holder != "" {
+		r.post(holder, inboxItem{Op: id, Label: label})
+		return
+	}
+	key := upKey{id, label}
+	r.mu.Lock()
+	ex := r.ups[key]
+	delete(r.ups, key)
+	r.mu.Unlock()
+	if ex != nil {
+		ex.cancel()
+	}
+}
+
+// inboxItem is what one runner asks of another that holds a socket.
+type inboxItem struct {
+	Stream string `json:",omitempty"`
+	Out    *Out   `json:",omitempty"`
+	Op     OpID   `json:",omitempty"`
+	Label  string `json:",omitempty"`
+}
+
+func inboxLog(runner string) string { return "inbox/" + runner }
+
+func (r *Runner) post(runner string, item inboxItem) {
+	raw, err := json.Marshal(item)
+	if err == nil {
+		_, err = r.store.Append(r.ctx, inboxLog(runner), raw, 0)
+	}
+	if err != nil {
+		r.log.Error("pass on to another runner", "err", err)
+	}
+}
+
+// followInbox carries out what other runners ask of the sockets held here.
+func (r *Runner) followInbox() {
+	var after uint64
+	for r.ctx.Err() == nil {
+		entries, err := r.store.Read(r.ctx, inboxLog(r.id), after, 64)
+		if errors.Is(err, ErrNotFound) {
+			r.metrics.Dropped("inbox")
+			after++
+			continue
+		}
+		if err != nil {
+			if r.ctx.Err() == nil {
+				r.log.Error("read inbox", "err", err)
+				sleep(r.ctx, time.Second)
+			}
+			continue
+		}
+		for _, e := range entries {
+			after = e.Seq
+			var item inboxItem
+			if json.Unmarshal(e.Value, &item) != nil {
+				continue
+			}
+			if item.Out != nil {
+				r.send(item.Stream, *item.Out)
+			} else {
+				r.shut(item.Op, item.Label, r.id)
+			}
+		}
+	}
+	_ = r.store.Drop(context.WithoutCancel(r.ctx), inboxLog(r.id))
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,181 @@
+package session
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// Exec is what a step may read and where it leaves its effects.
+type Exec struct {
+	ID     OpID
+	Now    time.Time
+	Policy *Policy
+
+	r       *Runner
+	effects []Effect
+	done    bool
+}
+
+// Do adds effects, carried out in order once the state is stored.
+func (x *Exec) Do(effects ...Effect) {
+	for _, e := range effects {
+		if _, ok := e.(Done); ok {
+			x.done = true
+		}
+	}
+	x.effects = append(x.effects, effects...)
+}
+
+// Get reads a record another operation Put.
+func (x *Exec) Get(key string) ([]byte, bool) {
+	e, err := x.r.store.Get(x.r.ctx, key)
+	return e.Value, err == nil
+}
+
+// List reads records by prefix, in key order.
+func (x *Exec) List(prefix, after string, limit int) []Entry {
+	list, err := x.r.store.List(x.r.ctx, prefix, after, limit)
+	if err != nil {
+		x.r.log.Error("list records", "prefix", prefix, "err", err)
+	}
+	return list
+}
+
+// Snapshot reads the bounded cache that Snap fills; a miss costs a round trip.
+func (x *Exec) Snapshot(key string) ([]byte, bool) { return x.r.snaps.Get(key) }
+
+// Reserve sets room aside for a result only the proxy will hold.
+func (x *Exec) Reserve(key string) bool { return x.r.held.Reserve(key, reservation) }
+
+// Free gives held room back.
+func (x *Exec) Free(key string) { x.r.held.Free(key) }
+
+// Grow makes a reservation as large as what is held; false: over the budget by
+// more than one message.
+func (x *Exec) Grow(key string, n int64) bool {
+	return x.r.held.Grow(key, n, x.Policy.MessageLimit)
+}
+
+// reservation is what each admitted task call sets aside (design: what is
+// remembered, held results).
+const reservation = 64 << 10
+
+// NextID returns the next integer of a sequence, from 1, never twice over all
+// runners of the store. A step that is run again leaves a gap.
+func (x *Exec) NextID(sequence string) int64 { return x.r.nextID(sequence) }
+
+// AskID returns the next id of our requests to the client of a session: 1, 2,
+// 3, over all runners.
+func (x *Exec) AskID(session string) int64 { return x.r.reserveIDs("askseq/"+session, 1) }
+
+// Token returns n random bytes as header-safe text.
+func (x *Exec) Token(n int) string { return x.r.token(n) }
+
+// Handles seals and opens.
+func (x *Exec) Handles() *Handles { return x.r.handles }
+
+// reply sends the final answer of a request.
+func (x *Exec) reply(stream string, raw []byte) {
+	x.Do(Send{Stream: stream, Out: Out{Raw: raw, Final: true}})
+}
+
+// refuse sends the final error of a request by the table of conditions.
+func (x *Exec) refuse(stream string, era translate.Era, id jsonrpc.ID, c translate.Cond, message string, data []byte) {
+	x.Do(Send{Stream: stream, Out: refusal(era, id, c, message, data)})
+}
+
+// refusal renders a condition for one era.
+func refusal(era translate.Era, id jsonrpc.ID, c translate.Cond, message string, data []byte) Out {
+	rep := translate.ReplyFor(c, era)
+	if message == "" {
+		message = string(c)
+	}
+	out := Out{Raw: jsonrpc.NewError(id, rep.Code, message, data), Final: true, Status: rep.Status}
+	if rep.Status == 503 || rep.Status == 429 {
+		out.Header = map[string][]string{"Retry-After": {"1"}}
+	}
+	return out
+}
+
+// waiter is a request that waits for something an operation will know later.
+type waiter struct {
+	Stream  string          `json:"s,omitempty"`
+	ID      json.RawMessage `json:"i,omitempty"`
+	Session string          `json:"n,omitempty"`
+	// Driven: a plain call whose task is driven here; it gets the bare result.
+	Driven bool `json:"d,omitempty"`
+	// Op: an operation that asked, told by Tell instead of a stream.
+	Op OpID `json:"o,omitempty"`
+	// Token: progress token of the waiting request.
+	Token json.RawMessage `json:"t,omitempty"`
+}
+
+func (w waiter) id() jsonrpc.ID { return rawID(w.ID) }
+
+// rawID reads an id that was kept raw.
+func rawID(raw []byte) jsonrpc.ID {
+	id, err := jsonrpc.IDFromRaw(raw)
+	if err != nil {
+		return jsonrpc.ID{}
+	}
+	return id
+}
+
+// dropStream removes the waiters of a stream and says whether there were any.
+func dropStream(list []waiter, stream string) ([]waiter, bool) {
+	kept := list[:0]
+	for _, w := range list {
+		if w.Stream != stream || w.Stream == "" {
+			kept = append(kept, w)
+		}
+	}
+	return kept, len(kept) != len(list)
+}
+
+// base is the part of every machine the runner looks after.
+type base struct {
+	// Wakes are the timers still due, Ups the open exchanges and the runner
+	// that holds each.
+	Wakes map[string]time.Time `json:"w,omitempty"`
+	Ups   map[string]string    `json:"u,omitempty"`
+}
+
+func (b *base) ops() *base { return b }
+
+// up says whether an exchange is open.
+func (b *base) up(label string) bool { _, ok := b.Ups[label]; return ok }
+
+type machine interface {
+	Machine
+	ops() *base
+}
+
+// kinds makes the zero machine of each kind of operation.
+var kinds = map[string]func() machine{
+	"session": func() machine { return new(legacySession) },
+	"pass":    func() machine { return new(passCall) },
+	"lcall":   func() machine { return new(legacyCall) },
+	"ltask":   func() machine { return new(legacyTask) },
+	"llist":   func() machine { return new(legacyList) },
+	"mcall":   func() machine { return new(modernCall) },
+	"mtask":   func() machine { return new(modernTask) },
+	"pool":    func() machine { return new(poolSession) },
+	"listen":  func() machine { return new(listenCall) },
+}
+
+func opKey(id OpID) string { return "op/" + string(id) }
+
+func streamRunner(stream string) string {
+	for i := range len(stream) {
+		if stream[i] == '.' {
+			return stream[:i]
+		}
+	}
+	return ""
+}
+
+func intRaw(n int64) []byte { return strconv.AppendInt(nil, n, 10) }

@@ -1,0 +1,393 @@
+package session
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// maxRounds bounds how often one call may come back with input_required.
+const maxRounds = 10
+
+// legacyCall is a legacy client's request on its way to a modern server.
+type legacyCall struct {
+	base
+	Stream  string          `json:",omitempty"`
+	ID      json.RawMessage `json:",omitempty"`
+	Method  string          `json:",omitempty"`
+	Session string          `json:",omitempty"`
+	As      Principal       `json:",omitempty"`
+	Owner   Principal       `json:",omitempty"`
+	// Task: the client asked for a task; TTL what it asked for. Handle is set
+	// once the client has one of ours.
+	Task   bool            `json:",omitempty"`
+	TTL    int64           `json:",omitempty"`
+	Token  json.RawMessage `json:",omitempty"`
+	Handle string          `json:",omitempty"`
+	// Request is kept where a retry may be needed: the modern form, as sent.
+	Request   json.RawMessage `json:",omitempty"`
+	Declared  bool            `json:",omitempty"` // the request declared the tasks extension
+	Cancelled bool            `json:",omitempty"`
+	Rounds    int             `json:",omitempty"`
+	Questions questions       `json:",omitzero"`
+	State     json.RawMessage `json:",omitempty"` // requestState to echo
+}
+
+func (c *legacyCall) Step(x *Exec, ev Event) {
+	switch ev.Kind {
+	case EvClient:
+		c.client(x, ev)
+	case EvOpened:
+		if c.Handle == "" {
+			x.Do(Send{Stream: c.Stream, Out: Out{Begin: true}})
+		}
+	case EvServer:
+		c.server(x, ev)
+	case EvServerEnd:
+		if c.Stream != "" && len(c.Questions.Open) == 0 && ev.Label == "up" && !c.up("up") {
+			c.failed(x, failedOut(translate.Legacy, rawID(c.ID), ev))
+		}
+	case EvTimer:
+		if c.Stream != "" && c.Handle == "" {
+			c.early(x)
+		}
+	case EvAnswer:
+		c.answer(x, ev)
+	case EvCancel:
+		c.cancel(x)
+	case EvOp:
+		if ev.Name == "shut" { // tasks/cancel of the task this call runs under
+			c.Cancelled = true
+			x.Do(Shut{Label: "up"}, Done{})
+		}
+	}
+	if c.Stream == "" {
+		x.Do(Done{}) // an event for a call that is over
+	}
+}
+
+func (c *legacyCall) client(x *Exec, ev Event) {
+	m, sess := ev.Frame.Msg, ev.Session
+	c.Stream, c.ID, c.Method = ev.Label, json.RawMessage(m.ID.Raw()), m.Method
+	c.Session, c.As, c.Owner = sess.ID, ev.Caller.Principal, taskPrincipal(ev.Caller)
+	c.Token = json.RawMessage(m.At("params", "_meta", translate.MetaProgress).Raw())
+	if m.Method == "tools/call" && m.At("params", "task").Exists() && sess.Tasks {
+		if !c.admit(x, m.At("params", "task")) {
+			return
+		}
+	}
+	raw := translate.RequestToModern(m, sess.modernRequest(c.Task))
+	c.Declared = c.Task
+	if translate.CanRequireInput(m.Method) {
+		c.Request = raw
+	}
+	c.open(x, raw, sess.ServerVersion, ev.Caller.Header)
+}
+
+// admit checks params.task and sets room aside for a result we may hold.
+func (c *legacyCall) admit(x *Exec, task jsonrpc.Value) bool {
+	ttl := task.Get("ttl")
+	ms, ok := translate.Milliseconds(ttl)
+	if ttl.Exists() && ttl.Type() != jsonrpc.Null && !ok || task.Type() != jsonrpc.Object {
+		x.refuse(c.Stream, translate.Legacy, rawID(c.ID), translate.CondInvalidParams, "task.ttl must be a number of milliseconds, 0 or null for no preference", nil)
+		x.Do(Done{})
+		return false
+	}
+	if !x.Reserve(string(x.ID)) {
+		out := refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "too many tasks are held at the moment; try again later", []byte(`{"retryAfterMs":1000}`))
+		x.Do(Send{Stream: c.Stream, Out: out}, Done{})
+		return false
+	}
+	c.Task, c.TTL = true, ms
+	if ms > 0 {
+		x.Do(Loss{What: string(translate.LossRequestedTTL)})
+	}
+	x.Do(Wake{Name: "handle", At: x.Now.Add(x.Policy.TaskHandleAfter)})
+	return true
+}
+
+func (c *legacyCall) open(x *Exec, raw []byte, version string, header http.Header) {
+	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: c.As, Out: modernOut(raw, version, header), Feeds: c.Stream})
+}
+
+func (c *legacyCall) server(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	switch m.Kind {
+	case jsonrpc.Notification:
+		c.notification(x, m)
+	case jsonrpc.ErrorResponse:
+		c.error(x, ev)
+	case jsonrpc.Response:
+		c.result(x, m)
+	}
+}
+
+func (c *legacyCall) notification(x *Exec, m *jsonrpc.Message) {
+	if c.Handle == "" {
+		x.Do(Send{Stream: c.Stream, Out: Out{Raw: m.Raw}})
+		return
+	}
+	if m.Method == "notifications/progress" {
+		if s, _ := m.At("params", "message").Str(); s != "" {
+			x.Do(Tell{To: taskOp(c.Handle), Name: "message", Data: []byte(s)})
+		}
+	}
+}
+
+func (c *legacyCall) error(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	if !c.Declared && len(c.Request) > 0 && missingTasks(m.Error()) {
+		c.declare(x)
+		return
+	}
+	raw, _ := translate.ResultToLegacy(c.Method, m, false)
+	if c.Handle != "" {
+		x.Do(Tell{To: taskOp(c.Handle), Name: "error", Data: m.Error().Raw()}, Done{})
+		return
+	}
+	if e, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
+		raw = withID(e, rawID(c.ID))
+	}
+	c.failed(x, Out{Raw: raw, Final: true})
+}
+
+// missingTasks: -32021 that names the tasks extension (tasks extension,
+// Capability Negotiation).
+func missingTasks(e jsonrpc.Value) bool {
+	code, _ := e.Get("code").Int()
+	if code != -32021 && code != -32003 {
+		return false
+	}
+	return e.Get("data").Get("requiredCapabilities").Get("extensions").Get(translate.ExtTasks).Exists()
+}
+
+// declare sends the call once more, now with the extension: its task is
+// driven here.
+func (c *legacyCall) declare(x *Exec) {
+	m, err := jsonrpc.Decode(c.Request, jsonrpc.Limits{})
+	sess := new(legacySession)
+	if err != nil || !x.r.load(sessionOp(c.Session), sess) {
+		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "", nil))
+		return
+	}
+	c.Declared = true
+	c.Request = translate.RequestToModern(m, sess.modernRequest(true))
+	c.open(x, c.Request, sess.ServerVersion, nil)
+}
+
+func (c *legacyCall) result(x *Exec, m *jsonrpc.Message) {
+	result := m.Result()
+	if task := translate.TaskOf(result); task.Exists() && c.Method == "tools/call" {
+		c.born(x, result, task)
+		return
+	}
+	if kind, _ := result.Get("resultType").Str(); kind == "input_required" && translate.CanRequireInput(c.Method) {
+		c.inputRequired(x, result)
+		return
+	}
+	if c.Task {
+		c.hold(x, result)
+		return
+	}
+	sess := new(legacySession)
+	tasks := c.Method == "tools/list" && x.r.load(sessionOp(c.Session), sess) && sess.Tasks
+	raw, lost := translate.ResultToLegacy(c.Method, m, tasks)
+	for _, l := range lost {
+		x.Do(Loss{What: string(l)})
+	}
+	x.reply(c.Stream, raw)
+	x.Do(Done{})
+}
+
+// failed ends the call with an answer, or its task with one.
+func (c *legacyCall) failed(x *Exec, out Out) {
+	x.Free(string(x.ID))
+	if c.Handle == "" {
+		x.Do(Send{Stream: c.Stream, Out: out}, Done{})
+		return
+	}
+	raw := []byte(`{"code":-32603,"message":"the upstream server gave no answer"}`)
+	if m, err := jsonrpc.Decode(out.Raw, jsonrpc.Limits{}); err == nil && m.Error().Exists() {
+		raw = m.Error().Raw()
+	}
+	x.Do(Tell{To: taskOp(c.Handle), Name: "error", Data: raw}, Done{})
+}
+
+func taskOp(handle string) OpID { return OpID("ltask:" + handle) }
+
+// taskBirth is what a call tells the task it becomes.
+type taskBirth struct {
+	Session  string          `json:",omitempty"`
+	As       Principal       `json:",omitempty"`
+	Owner    Principal       `json:",omitempty"`
+	ServerID string          `json:",omitempty"`
+	Task     json.RawMessage `json:",omitempty"` // as the server sent it
+	Result   json.RawMessage `json:",omitempty"` // held result
+	Call     OpID            `json:",omitempty"` // still running under the handle
+	TTL      int64           `json:",omitempty"`
+	Token    json.RawMessage `json:",omitempty"`
+	Driver   *waiter         `json:",omitempty"`
+	Cancel   bool            `json:",omitempty"`
+}
+
+func (c *legacyCall) birth() taskBirth {
+	return taskBirth{Session: c.Session, As: c.As, Owner: c.Owner, TTL: c.TTL, Token: c.Token, Cancel: c.Cancelled}
+}
+
+// born: the server made a task of the call.
+func (c *legacyCall) born(x *Exec, result, task jsonrpc.Value) {
+	id, _ := task.Get("taskId").Str()
+	b := c.birth()
+	b.ServerID, b.Task = id, json.RawMessage(task.Raw())
+	x.Free(string(x.ID))
+	if c.Handle != "" {
+		x.Do(Tell{To: taskOp(c.Handle), Name: "alias", Data: mustJSON(b)}, Done{})
+		return
+	}
+	handle := x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, ID: id, Principal: c.Owner})
+	if handle == "" {
+		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "the server's task id is too long", nil))
+		return
+	}
+	if !c.Task { // driven: the plain call waits for the task's end
+		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Session: c.Session, Driven: true, Token: c.Token}
+		x.Do(Attach{Stream: c.Stream, Op: taskOp(handle)}, Tell{To: taskOp(handle), Name: "born", Data: mustJSON(b)}, Done{})
+		return
+	}
+	created := translate.CreateToLegacy(result, task, translate.TaskView{ID: handle, Status: translate.Working})
+	x.Do(
+		Tell{To: taskOp(handle), Name: "born", Data: mustJSON(b)},
+		Audit{What: "created", Task: handle},
+	)
+	if !c.Cancelled {
+		x.reply(c.Stream, jsonrpc.NewResult(rawID(c.ID), created))
+	} else {
+		x.Do(Send{Stream: c.Stream, Out: Out{Final: true}})
+	}
+	x.Do(Done{})
+}
+
+// mint makes a handle for a task only we know.
+func (c *legacyCall) mint(x *Exec) {
+	c.Handle = x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, ID: x.Token(18), Principal: c.Owner, Minted: true})
+	task := mintedTask(x, c.Handle, c.TTL)
+	x.reply(c.Stream, jsonrpc.NewResult(rawID(c.ID), jsonrpc.NewObject().Raw("task", task).Bytes()))
+	x.Do(Audit{What: "created", Task: c.Handle})
+}
+
+// mintedTask is the legacy Task of a handle of ours, always born working.
+func mintedTask(x *Exec, handle string, ttl int64) []byte {
+	now := x.Now.UTC().Format(timeLayout)
+	b := jsonrpc.NewObject().Str("taskId", handle).Str("status", translate.Working).
+		Str("createdAt", now).Str("lastUpdatedAt", now)
+	if ttl > 0 {
+		b.Int("ttl", ttl)
+	} else {
+		b.Null("ttl")
+	}
+	return b.Int("pollInterval", x.Policy.PollDefault.Milliseconds()).Bytes()
+}
+
+const timeLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// early: no answer yet; the client gets a handle and the call runs on.
+func (c *legacyCall) early(x *Exec) {
+	c.mint(x)
+	b := c.birth()
+	b.Call = x.ID
+	x.Do(Tell{To: taskOp(c.Handle), Name: "running", Data: mustJSON(b)})
+}
+
+// hold: the server answered a task call plainly; the result stays with us.
+func (c *legacyCall) hold(x *Exec, result jsonrpc.Value) {
+	b := c.birth()
+	b.Result = json.RawMessage(result.Raw())
+	name := "result"
+	if c.Handle == "" {
+		c.mint(x)
+		name = "held"
+	}
+	x.Free(string(x.ID))
+	x.Do(Tell{To: taskOp(c.Handle), Name: name, Data: mustJSON(b)}, Done{})
+}
+
+// inputRequired: the server asks before it answers (2026-07-28 basic/
+// patterns/mrtr). The client is asked on the call's own stream.
+func (c *legacyCall) inputRequired(x *Exec, result jsonrpc.Value) {
+	c.Rounds++
+	if c.Rounds > maxRounds {
+		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "the server asked for input too many times", nil))
+		return
+	}
+	c.State = json.RawMessage(result.Get("requestState").Raw())
+	sess := new(legacySession)
+	if !x.r.load(sessionOp(c.Session), sess) {
+		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondUnknownSession, "", nil))
+		return
+	}
+	c.Questions.add(x, result.Get("inputRequests"))
+	c.Questions.ask(x, sess, c.Stream, "")
+	if method := c.Questions.refused(); method != "" {
+		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "the server needs "+method+", which this client does not support", nil))
+		return
+	}
+	c.retry(x)
+}
+
+// retry sends the call again once every question is answered.
+func (c *legacyCall) retry(x *Exec) {
+	if !c.Questions.complete() {
+		return
+	}
+	m, err := jsonrpc.Decode(c.Request, jsonrpc.Limits{})
+	sess := new(legacySession)
+	if err != nil || !x.r.load(sessionOp(c.Session), sess) {
+		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondUnknownSession, "", nil))
+		return
+	}
+	e := m.Edit()
+	if len(c.Questions.Open) > 0 {
+		e.Set(m.Params(), "inputResponses", c.Questions.responses())
+	}
+	if len(c.State) > 0 {
+		e.Set(m.Params(), "requestState", c.State)
+	}
+	c.Questions = questions{}
+	c.open(x, e.Bytes(), sess.ServerVersion, nil)
+}
+
+func (c *legacyCall) answer(x *Exec, ev Event) {
+	method, rpcError := c.Questions.answered(ev.Name, ev.Frame.Msg)
+	if rpcError != nil {
+		c.Questions.withdraw(x, c.Session)
+		c.failed(x, Out{Raw: errorWith(rawID(c.ID), rpcError), Final: true})
+		return
+	}
+	if method != "" {
+		c.retry(x)
+	}
+}
+
+// errorWith is an error response around a raw error object.
+func errorWith(id jsonrpc.ID, rpcError []byte) []byte {
+	b := append([]byte(`{"jsonrpc":"2.0","id":`), id.Raw()...)
+	b = append(b, `,"error":`...)
+	return append(append(b, rpcError...), '}')
+}
+
+// cancel: notifications/cancelled. A call sent as a task may have become one
+// already, so its handle is awaited and the task cancelled then.
+func (c *legacyCall) cancel(x *Exec) {
+	if c.Handle != "" {
+		return // the request is answered; only tasks/cancel stops the task
+	}
+	c.Questions.withdraw(x, c.Session)
+	if c.Task {
+		c.Cancelled = true
+		x.Do(Unwake{Name: "handle"})
+		return
+	}
+	x.Do(Send{Stream: c.Stream, Out: Out{Final: true}}, Shut{Label: "up"}, Done{})
+}

@@ -1,0 +1,339 @@
+package session
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// Phases of a legacy session.
+const (
+	sessionReady  = "ready"
+	headerSession = "Mcp-Session-Id"
+)
+
+// legacySession is a legacy client's session with us (2025-11-25
+// basic/transports, Session Management). Its id is ours, bound to the
+// principal, whatever stands behind.
+type legacySession struct {
+	base
+	ID        string
+	Phase     string    `json:",omitempty"`
+	Principal Principal `json:",omitempty"`
+	Open      bool      `json:",omitempty"`
+	// Era is the face of the server this session speaks to; ServerVersion the
+	// revision toward it.
+	Era           translate.Era
+	ServerVersion string          `json:",omitempty"`
+	Version       string          `json:",omitempty"`
+	ClientInfo    json.RawMessage `json:",omitempty"`
+	ClientCaps    json.RawMessage `json:",omitempty"`
+	// UpSession is the server's own session id where it is legacy.
+	UpSession string   `json:",omitempty"`
+	LogLevel  string   `json:",omitempty"`
+	Tasks     bool     `json:",omitempty"`
+	Gets      []string `json:",omitempty"` // open GET streams, oldest first
+	Holds     int      `json:",omitempty"` // passed-through GET streams
+	Used      time.Time
+
+	// Opening: the initialize that waits for the server.
+	Waiting waiter          `json:",omitzero"`
+	Request json.RawMessage `json:",omitempty"`
+	Modern  string          `json:",omitempty"` // modern revision to fall back to
+}
+
+func (s *legacySession) Step(x *Exec, ev Event) {
+	switch ev.Kind {
+	case EvClient:
+		s.client(x, ev)
+	case EvServer:
+		s.server(x, ev)
+	case EvServerEnd:
+		s.serverEnd(x, ev)
+	case EvClientGone:
+		for i, id := range s.Gets {
+			if id == ev.Label {
+				s.Gets = append(s.Gets[:i], s.Gets[i+1:]...)
+				break
+			}
+		}
+		s.Used = x.Now
+		s.keep(x)
+	case EvTimer:
+		s.idle(x)
+	case EvOp:
+		switch ev.Name {
+		case "touch":
+			s.Used = x.Now
+		case "hold":
+			s.Holds++
+		case "unhold":
+			s.Holds--
+			s.Used = x.Now
+		case "lost":
+			x.Do(Done{})
+		}
+		s.keep(x)
+	}
+}
+
+// keep drops a session that never was opened: events for one that is gone
+// must not bring it back.
+func (s *legacySession) keep(x *Exec) {
+	if s.Phase == "" && s.Waiting.Stream == "" {
+		x.Do(Done{})
+	}
+}
+
+func (s *legacySession) client(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	switch {
+	case m == nil && ev.Frame.HTTP != nil && ev.Frame.HTTP.Verb == http.MethodDelete:
+		s.end(x)
+		x.Do(Send{Stream: ev.Label, Out: Out{Final: true, Status: 200}}, Done{})
+	case m == nil:
+		s.Gets = append(s.Gets, ev.Label)
+		s.Used = x.Now
+		x.Do(Send{Stream: ev.Label, Out: Out{Begin: true}})
+	case m.Method == "initialize":
+		s.initialize(x, ev)
+	case m.Method == "logging/setLevel":
+		s.setLevel(x, ev)
+	default:
+		// resources/subscribe, resources/unsubscribe: accepted; a modern server
+		// reports changes on subscriptions/listen.
+		x.reply(ev.Label, jsonrpc.NewResult(m.ID, []byte("{}")))
+	}
+}
+
+// logLevels of RFC 5424, least severe first (server/utilities/logging).
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+func levelRank(level string) int {
+	for i, l := range logLevels {
+		if l == level {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *legacySession) setLevel(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	level, _ := m.At("params", "level").Str()
+	if levelRank(level) < 0 {
+		x.refuse(ev.Label, translate.Legacy, m.ID, translate.CondInvalidParams, "unknown log level; one of debug, info, notice, warning, error, critical, alert, emergency", nil)
+		return
+	}
+	s.LogLevel = level
+	x.reply(ev.Label, jsonrpc.NewResult(m.ID, []byte("{}")))
+}
+
+func rawOr(v jsonrpc.Value, def string) json.RawMessage {
+	if v.Type() == jsonrpc.Object {
+		return json.RawMessage(v.Raw())
+	}
+	return json.RawMessage(def)
+}
+
+func (s *legacySession) initialize(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	s.ID = string(x.ID[len("session:"):])
+	s.Principal, s.Open, s.Used = ev.Caller.Principal, ev.Caller.Open, x.Now
+	if ev.Caller.Open {
+		s.Principal = ev.Caller.Principal
+	}
+	s.ClientInfo = rawOr(m.At("params", "clientInfo"), `{"name":"unknown","version":"0"}`)
+	s.ClientCaps = rawOr(m.At("params", "capabilities"), "{}")
+	asked, _ := m.At("params", "protocolVersion").Str()
+	s.Version = translate.NegotiateLegacy(asked)
+	s.Waiting = waiter{Stream: ev.Label, ID: json.RawMessage(m.ID.Raw())}
+	if ev.Face.Era == translate.Modern {
+		s.Modern = ev.Face.Version
+	}
+	if ev.Face.Era == translate.Modern && !ev.Face.Dual {
+		s.discover(x)
+		return
+	}
+	s.Era = translate.Legacy
+	x.Do(Open{Label: "init", Upstream: x.r.upstream, As: s.Principal, Out: Outgoing{Verb: http.MethodPost, Msg: m.Raw, Header: ev.Caller.Header}})
+}
+
+// modernRequest is what this session's requests carry toward a modern server.
+func (s *legacySession) modernRequest(withTasks bool) translate.ModernRequest {
+	return translate.ModernRequest{
+		Version: s.ServerVersion, ClientInfo: s.ClientInfo, LogLevel: s.LogLevel,
+		ClientCaps: translate.ClientCapsToModern(s.ClientCaps, withTasks),
+	}
+}
+
+func (s *legacySession) discover(x *Exec) {
+	s.Era, s.ServerVersion = translate.Modern, s.Modern
+	msg := translate.NewModernRequest(jsonrpc.IntID(1), "server/discover", s.modernRequest(true))
+	x.Do(Open{Label: "discover", Upstream: x.r.upstream, As: s.Principal, Out: modernOut(msg, s.ServerVersion, nil)})
+}
+
+// modernOut is a message of ours toward a modern server with the headers it
+// wants (2026-07-28 streamable-http, Standard Request Headers).
+func modernOut(raw []byte, version string, header http.Header) Outgoing {
+	out := Outgoing{Verb: http.MethodPost, Msg: raw, Version: version, Header: header.Clone()}
+	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+	if err != nil {
+		return out
+	}
+	if out.Header == nil {
+		out.Header = http.Header{}
+	}
+	for k, v := range translate.StandardHeaders(m) {
+		out.Header[k] = v
+	}
+	return out
+}
+
+func (s *legacySession) server(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	if m.Kind != jsonrpc.Response && m.Kind != jsonrpc.ErrorResponse {
+		if ev.Label == "init" {
+			x.Do(Send{Stream: s.Waiting.Stream, Out: Out{Raw: m.Raw}})
+		}
+		return
+	}
+	if s.Phase == sessionReady {
+		return
+	}
+	status := 0
+	if ev.Frame.HTTP != nil {
+		status = ev.Frame.HTTP.Status
+	}
+	if m.Kind == jsonrpc.ErrorResponse {
+		raw := m.Raw
+		if ev.Label == "discover" {
+			raw = withID(m, s.Waiting.id())
+			status = 200
+		}
+		x.Do(Send{Stream: s.Waiting.Stream, Out: Out{Raw: raw, Final: true, Status: status}}, Done{})
+		return
+	}
+	if ev.Label == "discover" {
+		s.discovered(x, m)
+		return
+	}
+	s.initialized(x, ev)
+}
+
+// initialized: the server's legacy face answered. A face that offers less
+// than the modern one is left for it (design: the shape).
+func (s *legacySession) initialized(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	if ev.Frame.HTTP != nil {
+		s.UpSession = ev.Frame.HTTP.Header.Get(headerSession)
+	}
+	version, _ := m.Result().Get("protocolVersion").Str()
+	less := s.UpSession == "" || !translate.LegacyTakesTasks(m.Result().Get("capabilities"))
+	if s.Modern != "" && less && s.Version == translate.LatestLegacy {
+		if s.UpSession != "" {
+			x.Do(Open{Label: "delete", Upstream: x.r.upstream, As: s.Principal, Out: Outgoing{Verb: http.MethodDelete, Session: s.UpSession, Version: version}})
+		}
+		s.UpSession = ""
+		s.discover(x)
+		return
+	}
+	if version != "" {
+		s.Version = version
+	}
+	s.ready(x, m.Raw)
+}
+
+func (s *legacySession) discovered(x *Exec, m *jsonrpc.Message) {
+	f, _ := translate.Lookup(s.Version)
+	caps := m.Result().Get("capabilities")
+	s.Tasks = f.Tasks && translate.ModernTakesTasks(caps) && caps.Get("tools").Exists()
+	result := translate.InitializeResult(m.Result(), translate.InitializeOptions{Version: s.Version, TaskList: !s.Open, Fallback: "mcp-server"})
+	s.ready(x, jsonrpc.NewResult(s.Waiting.id(), result))
+}
+
+func (s *legacySession) ready(x *Exec, raw []byte) {
+	s.Phase = sessionReady
+	x.Do(Send{Stream: s.Waiting.Stream, Out: Out{Raw: raw, Final: true, Header: http.Header{headerSession: {s.ID}}}})
+	x.Do(Wake{Name: "idle", At: x.Now.Add(x.Policy.SessionIdle)})
+	s.Waiting, s.Request, s.Modern = waiter{}, nil, ""
+}
+
+func (s *legacySession) serverEnd(x *Exec, ev Event) {
+	if s.Phase == sessionReady || (ev.Label != "init" && ev.Label != "discover") {
+		return
+	}
+	x.Do(Send{Stream: s.Waiting.Stream, Out: failedOut(translate.Legacy, s.Waiting.id(), ev)}, Done{})
+}
+
+// failedOut tells a client that its exchange with the server ended without an
+// answer: the server's own status where it has a meaning for the client
+// (design: HTTP status), else one of ours.
+func failedOut(era translate.Era, id jsonrpc.ID, ev Event) Out {
+	cond, message := translate.CondUpstreamBroken, "the upstream server gave no answer"
+	switch ev.Fail {
+	case FailUnreachable:
+		cond, message = translate.CondUpstreamDown, "the upstream server could not be reached"
+	case FailTooLarge:
+		message = "the upstream server's answer is over the message limit"
+	case FailRedirect:
+		cond, message = translate.CondUpstreamDown, "the upstream server redirects to another origin: "+ev.Err
+	case FailBusy:
+		cond, message = translate.CondBusy, "out of memory budget; try again"
+	case FailNoCredential:
+		message = "no credential for the upstream server until your next request"
+	}
+	out := refusal(era, id, cond, message, nil)
+	if h := ev.Frame.HTTP; h != nil && ev.Fail == FailNone {
+		switch h.Status {
+		case 401, 403:
+			return Out{Final: true, Status: h.Status, Header: h.Header}
+		case 429, 503:
+			out.Status, out.Header = h.Status, h.Header
+		}
+	}
+	return out
+}
+
+// withID puts the client's id on a server's message; an error that carries
+// none gets one.
+func withID(m *jsonrpc.Message, id jsonrpc.ID) []byte {
+	e := m.Edit()
+	e.Set(m.Root(), "id", id.Raw())
+	return e.Bytes()
+}
+
+// idle ends a session nobody uses; its tasks live on.
+func (s *legacySession) idle(x *Exec) {
+	due := s.Used.Add(x.Policy.SessionIdle)
+	if len(s.Gets) > 0 || s.Holds > 0 {
+		due = x.Now.Add(x.Policy.SessionIdle)
+	}
+	if due.After(x.Now) {
+		x.Do(Wake{Name: "idle", At: due})
+		return
+	}
+	s.end(x)
+	x.Do(Done{})
+}
+
+// end closes what hangs on the session. A server's own session goes with it.
+func (s *legacySession) end(x *Exec) {
+	for _, g := range s.Gets {
+		x.Do(Send{Stream: g, Out: Out{Final: true}})
+	}
+	if s.UpSession != "" {
+		x.Do(Tell{To: OpID("pass:end-" + s.ID), Name: "delete", Data: mustJSON(passDelete{s.UpSession, s.Version, s.Principal})})
+	}
+}
+
+func mustJSON(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("session: encode state: " + err.Error())
+	}
+	return raw
+}

@@ -1,0 +1,493 @@
+package session
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// legacyTask is a task of a modern server, or one only the proxy holds, as a
+// legacy client sees it. Its id is the handle given at creation, for life.
+type legacyTask struct {
+	base
+	Live  bool      `json:",omitempty"`
+	Owner Principal `json:",omitempty"`
+	// As is whose credential polls: the last caller's who named the task.
+	As      Principal `json:",omitempty"`
+	Session string    `json:",omitempty"` // the session that last named it
+	// ServerID is empty while only we know the task.
+	ServerID string `json:",omitempty"`
+	Call     OpID   `json:",omitempty"` // the call that runs under a handle of ours
+	// Task is the legacy Task as last shown, Status its status.
+	Task   json.RawMessage `json:",omitempty"`
+	Status string          `json:",omitempty"`
+	// Held: the payload is in the store under heldKey. Failure is the error
+	// tasks/result answers with when we ended the task ourselves.
+	Held    bool            `json:",omitempty"`
+	Failure json.RawMessage `json:",omitempty"`
+	Final   bool            `json:",omitempty"` // Status never changes any more
+
+	Token    json.RawMessage `json:",omitempty"`
+	Progress int64           `json:",omitempty"`
+	Interval int64           `json:",omitempty"` // ms, the server's newest
+	Next     time.Time       `json:",omitzero"`  // no poll before
+	Index    string          `json:",omitempty"`
+
+	Gets    []waiter `json:",omitempty"` // want the next state seen
+	Waiters []waiter `json:",omitempty"` // tasks/result and driven calls
+	Cancels []waiter `json:",omitempty"` // tasks/cancel
+	Asked   questions
+	Updates int `json:",omitempty"`
+}
+
+func (t *legacyTask) handle(x *Exec) string { return string(x.ID[len("ltask:"):]) }
+
+func heldKey(handle string) string { return "held/" + handle }
+
+func (t *legacyTask) Step(x *Exec, ev Event) {
+	if !t.Live && !t.revive(x, ev) {
+		return
+	}
+	switch ev.Kind {
+	case EvOp:
+		t.told(x, ev)
+	case EvClient:
+		t.client(x, ev)
+	case EvClientGone:
+		t.left(ev.Label)
+	case EvTimer:
+		t.timer(x, ev.Name)
+	case EvServer:
+		t.server(x, ev)
+	case EvServerEnd:
+		t.serverEnd(x, ev)
+	case EvAnswer:
+		t.answer(x, ev)
+	}
+}
+
+// revive makes the state of a task we do not remember: a birth, or a handle
+// whose seal says all that is needed. A minted one cannot come back.
+func (t *legacyTask) revive(x *Exec, ev Event) bool {
+	switch {
+	case ev.Kind == EvOp && (ev.Name == "born" || ev.Name == "running" || ev.Name == "held"):
+		t.Live, t.Status = true, translate.Working
+		return true
+	case ev.Kind == EvClient:
+		ref, ok := x.Handles().OpenTask(t.handle(x), taskPrincipal(ev.Caller))
+		if ok && !ref.Minted {
+			t.Live, t.Status, t.Owner, t.ServerID = true, translate.Working, ref.Principal, ref.ID
+			return true
+		}
+		x.refuse(ev.Label, translate.Legacy, ev.Frame.Msg.ID, translate.CondUnknownTask, unknownTask, nil)
+	case ev.Kind == EvOp && ev.Name == "show":
+		x.Do(Tell{To: ev.From, Name: "gone", Data: []byte(t.handle(x))})
+	}
+	x.Do(Done{})
+	return false
+}
+
+// told: what calls and lists say.
+func (t *legacyTask) told(x *Exec, ev Event) {
+	switch ev.Name {
+	case "show":
+		t.Gets = append(t.Gets, waiter{Op: ev.From})
+		t.show(x)
+		return
+	case "message":
+		t.message(x, string(ev.Data))
+		return
+	case "error":
+		t.Call = ""
+		t.endWith(x, translate.Failed, ev.Data)
+		return
+	}
+	var b taskBirth
+	if json.Unmarshal(ev.Data, &b) != nil {
+		return
+	}
+	switch ev.Name {
+	case "born":
+		t.born(x, b)
+	case "running":
+		t.minted(x, b)
+		t.Call = b.Call
+	case "held":
+		t.minted(x, b)
+		t.hold(x, b.Result)
+	case "result":
+		t.Call = ""
+		t.hold(x, b.Result)
+	case "alias":
+		t.Call, t.ServerID = "", b.ServerID
+		if t.Final {
+			t.openCancel(x)
+			return
+		}
+		t.absorbTask(x, translate.ParseResult(b.Task))
+		t.watch(x)
+	}
+}
+
+func (t *legacyTask) common(x *Exec, b taskBirth) {
+	t.Owner, t.As, t.Session, t.Token = b.Owner, b.As, b.Session, b.Token
+	keep := x.Policy.TaskKeep
+	if ttl, ok := translate.Milliseconds(translate.ParseResult(t.Task).Get("ttl")); ok {
+		keep = time.Duration(ttl)*time.Millisecond + x.Policy.TaskGrace
+	}
+	x.Do(Wake{Name: "forget", At: x.Now.Add(keep)})
+	if t.Owner != "" && t.Index == "" {
+		t.Index = indexKey(x, t.Owner, t.handle(x))
+		x.Do(Put{Key: t.Index, Value: []byte(t.handle(x))})
+	}
+}
+
+func (t *legacyTask) born(x *Exec, b taskBirth) {
+	t.ServerID = b.ServerID
+	task := translate.ParseResult(b.Task)
+	t.Task = translate.TaskToLegacy(task, translate.TaskView{ID: t.handle(x), Status: translate.Working})
+	t.pace(x, task)
+	t.common(x, b)
+	if b.Cancel {
+		t.openCancel(x)
+		t.endWith(x, translate.Cancelled, nil)
+		return
+	}
+	if b.Driver != nil {
+		t.Waiters = append(t.Waiters, *b.Driver)
+	}
+	t.watch(x)
+}
+
+func (t *legacyTask) minted(x *Exec, b taskBirth) {
+	t.Task = mintedTask(x, t.handle(x), b.TTL)
+	t.Interval = x.Policy.PollDefault.Milliseconds()
+	t.common(x, b)
+}
+
+// pace takes over the server's poll interval (missing: the default; 0 is
+// relayed but our own polling keeps a floor).
+func (t *legacyTask) pace(x *Exec, task jsonrpc.Value) {
+	t.Interval = x.Policy.PollDefault.Milliseconds()
+	if ms, ok := translate.Milliseconds(task.Get("pollIntervalMs")); ok {
+		t.Interval = max(ms, x.Policy.PollFloor.Milliseconds())
+	}
+	t.Next = x.Now.Add(time.Duration(t.Interval) * time.Millisecond)
+}
+
+// hold keeps a payload that only the proxy has, pinned under the byte budget.
+func (t *legacyTask) hold(x *Exec, result json.RawMessage) {
+	if t.Final {
+		return // cancelled meanwhile; it stays so
+	}
+	if !x.Grow(heldKey(t.handle(x)), int64(len(result))) {
+		x.Do(Loss{What: string(translate.LossHeldBudget)})
+		t.endWith(x, translate.Failed, []byte(`{"code":-32603,"message":"the result does not fit the proxy's budget for held results","data":{"reason":"held_budget"}}`))
+		return
+	}
+	t.Held = true
+	x.Do(Put{Key: heldKey(t.handle(x)), Value: result})
+	v := translate.ParseResult(result)
+	status := translate.LegacyStatus(translate.Completed, translate.IsError(v), x.Policy.ToolErrorsCompleted)
+	message := ""
+	if status == translate.Failed {
+		message = failureText(v, jsonrpc.Value{})
+	}
+	t.end(x, status, message)
+	t.finishWaiters(x, result, nil)
+}
+
+func failureText(result, rpcError jsonrpc.Value) string {
+	if s := translate.FailureText(result, rpcError); s != "" {
+		return s
+	}
+	return "the tool reported a failure"
+}
+
+// end fixes the task's last status as we show it.
+func (t *legacyTask) end(x *Exec, status, message string) {
+	t.Status, t.Final = status, true
+	t.Task = translate.Restate(translate.ParseResult(t.Task), status, message, x.Now.UTC().Format(timeLayout))
+	t.withdrawAll(x)
+	x.Do(Unwake{Name: "poll"})
+}
+
+// endWith ends a task with an error of ours; raw nil: cancelled.
+func (t *legacyTask) endWith(x *Exec, status string, raw json.RawMessage) {
+	if t.Final {
+		return
+	}
+	message := ""
+	if raw == nil {
+		raw = cancelledError(t.handle(x))
+	} else {
+		message = failureText(jsonrpc.Value{}, translate.ParseResult(raw))
+	}
+	t.Failure = raw
+	t.end(x, status, message)
+	t.finishWaiters(x, nil, raw)
+	t.answerGets(x)
+}
+
+// cancelledError is what tasks/result says of a cancelled task.
+func cancelledError(handle string) []byte {
+	return jsonrpc.NewObject().Int("code", -32603).Str("message", "task "+handle+" was cancelled").Bytes()
+}
+
+func (t *legacyTask) withdrawAll(x *Exec) {
+	t.Asked.withdraw(x, t.Session)
+	t.Asked.Open = nil
+}
+
+func (t *legacyTask) client(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	t.As, t.Session = ev.Caller.Principal, ev.Session.ID
+	w := waiter{Stream: ev.Label, ID: json.RawMessage(m.ID.Raw()), Session: ev.Session.ID,
+		Token: json.RawMessage(m.At("params", "_meta", translate.MetaProgress).Raw())}
+	switch m.Method {
+	case "tasks/get":
+		t.Gets = append(t.Gets, w)
+		t.show(x)
+	case "tasks/result":
+		x.Do(Audit{What: "retrieved", Task: t.handle(x)})
+		t.Waiters = append(t.Waiters, w)
+		t.result(x)
+	case "tasks/cancel":
+		t.cancel(x, w)
+	}
+}
+
+func (t *legacyTask) left(stream string) {
+	t.Gets, _ = dropStream(t.Gets, stream)
+	t.Waiters, _ = dropStream(t.Waiters, stream)
+	t.Cancels, _ = dropStream(t.Cancels, stream)
+	for i := range t.Asked.Open {
+		if q := &t.Asked.Open[i]; q.Stream == stream {
+			q.Stream = "" // asked again on the next stream; the old id stays valid
+		}
+	}
+}
+
+// show answers tasks/get: from what we know where that is final or fresh,
+// else after one look at the server.
+func (t *legacyTask) show(x *Exec) {
+	if t.Final || t.ServerID == "" || (len(t.Task) > 0 && x.Now.Before(t.Next)) {
+		t.answerGets(x)
+		return
+	}
+	t.poll(x)
+}
+
+func (t *legacyTask) answerGets(x *Exec) {
+	gets := t.Gets
+	t.Gets = nil
+	for _, w := range gets {
+		if w.Op != "" {
+			x.Do(Tell{To: w.Op, Name: "shown", Data: mustJSON(shownTask{t.handle(x), t.Task})})
+			continue
+		}
+		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.Task))
+	}
+}
+
+// result answers tasks/result where the end is known, else waits for it.
+func (t *legacyTask) result(x *Exec) {
+	if !t.Final {
+		t.watch(x)
+		t.askAgain(x)
+		return
+	}
+	switch {
+	case t.Failure != nil:
+		t.finishWaiters(x, nil, t.Failure)
+	case t.Held:
+		if raw, ok := x.Get(heldKey(t.handle(x))); ok {
+			t.finishWaiters(x, raw, nil)
+			return
+		}
+		t.finishWaiters(x, nil, []byte(`{"code":-32602,"message":"`+unknownTask+`"}`))
+	default:
+		if raw, ok := x.Snapshot(t.handle(x)); ok {
+			t.finishFrom(x, translate.ParseResult(raw))
+			return
+		}
+		t.poll(x) // the server still has it
+	}
+}
+
+// watch polls while somebody waits: one watcher however many do.
+func (t *legacyTask) watch(x *Exec) {
+	if t.Final || t.ServerID == "" || len(t.Waiters) == 0 || t.up("poll") {
+		return
+	}
+	if _, waiting := t.Wakes["poll"]; waiting {
+		return
+	}
+	if !x.Now.Before(t.Next) {
+		t.poll(x)
+		return
+	}
+	x.Do(Wake{Name: "poll", At: t.Next})
+}
+
+func (t *legacyTask) poll(x *Exec) {
+	if t.up("poll") {
+		return
+	}
+	t.open(x, "poll", "tasks/get")
+}
+
+func (t *legacyTask) open(x *Exec, label, method string, params ...translate.Param) {
+	req := translate.ModernRequest{Version: translate.LatestModern, ClientCaps: translate.ClientCapsToModern(nil, true)}
+	sess := new(legacySession)
+	if x.r.load(sessionOp(t.Session), sess) && sess.ServerVersion != "" {
+		req = sess.modernRequest(true)
+		req.LogLevel = ""
+	}
+	params = append([]translate.Param{{Key: "taskId", Raw: jsonrpc.Quote(t.ServerID)}}, params...)
+	msg := translate.NewModernRequest(jsonrpc.IntID(x.NextID("up/"+x.r.upstream)), method, req, params...)
+	x.Do(Open{Label: label, Upstream: x.r.upstream, As: t.As, Out: modernOut(msg, req.Version, nil)})
+}
+
+func (t *legacyTask) openCancel(x *Exec) {
+	if t.ServerID != "" && !t.up("cancel") {
+		t.open(x, "cancel", "tasks/cancel")
+	}
+}
+
+func (t *legacyTask) timer(x *Exec, name string) {
+	switch name {
+	case "poll":
+		if t.Final || t.ServerID == "" {
+			return
+		}
+		if len(t.Waiters) > 0 {
+			t.poll(x)
+		}
+	case "ask":
+		t.askOnGet(x)
+	case "update":
+		t.update(x)
+	case "forget":
+		t.forget(x)
+	}
+}
+
+// forget frees memory; whether a task has expired is the server's word, and
+// its handle opens it again while the server knows it.
+func (t *legacyTask) forget(x *Exec) {
+	if !t.Final && len(t.Waiters) > 0 {
+		x.Do(Wake{Name: "forget", At: x.Now.Add(x.Policy.TaskGrace)})
+		return
+	}
+	t.drop(x)
+}
+
+func (t *legacyTask) drop(x *Exec) {
+	if t.Index != "" {
+		x.Do(Del{Key: t.Index})
+	}
+	if t.Held {
+		x.Do(Del{Key: heldKey(t.handle(x))})
+		x.Free(heldKey(t.handle(x)))
+	}
+	t.withdrawAll(x)
+	x.Do(Done{})
+}
+
+// tasks/cancel (2025-11-25 tasks, Task Cancellation): terminal tasks refuse;
+// else the server is told and the task is cancelled for good.
+func (t *legacyTask) cancel(x *Exec, w waiter) {
+	if t.Final {
+		t.refuseCancel(x, w)
+		return
+	}
+	x.Do(Audit{What: "cancelled", Task: t.handle(x)})
+	if t.ServerID == "" {
+		if t.Call != "" {
+			x.Do(Tell{To: t.Call, Name: "shut"})
+			t.Call = ""
+		}
+		t.endWith(x, translate.Cancelled, nil)
+		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.Task))
+		return
+	}
+	t.Cancels = append(t.Cancels, w)
+	t.openCancel(x)
+}
+
+func (t *legacyTask) refuseCancel(x *Exec, w waiter) {
+	x.refuse(w.Stream, translate.Legacy, w.id(), translate.CondInvalidParams,
+		"Cannot cancel task: already in terminal status '"+t.Status+"'", nil)
+}
+
+// progress of a task call: each new message on the open tasks/result streams,
+// else on the creating session's GET stream (design section 4).
+func (t *legacyTask) message(x *Exec, text string) {
+	if t.Final || text == "" {
+		return
+	}
+	t.Task = translate.Restate(translate.ParseResult(t.Task), t.Status, text, x.Now.UTC().Format(timeLayout))
+	t.progress(x, text)
+}
+
+func (t *legacyTask) progress(x *Exec, text string) {
+	t.Progress++
+	note := func(token json.RawMessage) []byte {
+		params := jsonrpc.NewObject().Raw("progressToken", token).Int("progress", t.Progress).Str("message", text).
+			Raw("_meta", jsonrpc.NewObject().Raw(translate.MetaRelatedTask, jsonrpc.NewObject().Str("taskId", t.handle(x)).Bytes()).Bytes()).Bytes()
+		return jsonrpc.NewNotification("notifications/progress", params)
+	}
+	sent := false
+	for _, w := range t.Waiters {
+		token := w.Token
+		if len(token) == 0 {
+			token = t.Token
+		}
+		if len(token) > 0 && w.Stream != "" {
+			x.Do(Send{Stream: w.Stream, Out: Out{Raw: note(token)}})
+			sent = true
+		}
+	}
+	if sent || len(t.Token) == 0 {
+		return
+	}
+	if get := t.getStream(x); get != "" {
+		x.Do(Send{Stream: get, Out: Out{Raw: note(t.Token)}})
+	}
+}
+
+// getStream is the GET stream of the session that last named the task.
+func (t *legacyTask) getStream(x *Exec) string {
+	sess := new(legacySession)
+	if !x.r.load(sessionOp(t.Session), sess) || len(sess.Gets) == 0 {
+		return ""
+	}
+	return sess.Gets[0]
+}
+
+func indexKey(x *Exec, owner Principal, handle string) string {
+	// Newest first: keys sort by falling time.
+	at := uint64(1<<63) - uint64(x.Now.UnixMicro())
+	return indexPrefix(x, owner) + hex16(at) + "-" + x.Handles().MaskText("index", handle)
+}
+
+func indexPrefix(x *Exec, owner Principal) string { return "idx/" + x.Handles().Mask(owner) + "/" }
+
+func hex16(n uint64) string {
+	const digits = "0123456789abcdef"
+	var b [16]byte
+	for i := range b {
+		b[15-i] = digits[n&15]
+		n >>= 4
+	}
+	return string(b[:])
+}
+
+// statusOK says whether an HTTP reply carried success.
+func statusOK(ev Event) bool {
+	return ev.Frame.HTTP == nil || ev.Frame.HTTP.Status/100 == 2 || ev.Frame.HTTP.Status == http.StatusOK
+}

@@ -1,0 +1,390 @@
+package session
+
+import (
+	"encoding/json"
+	"time"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// server: what the modern server answers about the task.
+func (t *legacyTask) server(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	if m.Kind != jsonrpc.Response && m.Kind != jsonrpc.ErrorResponse {
+		return
+	}
+	x.Do(Shut{Label: ev.Label}) // first: the same label may be opened again
+	delete(t.Ups, ev.Label)
+	switch ev.Label {
+	case "poll":
+		t.polled(x, m)
+	case "cancel":
+		t.cancelled(x, m)
+	case "update":
+		t.updated(x, m)
+	}
+}
+
+func (t *legacyTask) polled(x *Exec, m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.ErrorResponse {
+		code, _ := m.Error().Get("code").Int()
+		if code == -32602 {
+			t.unknown(x)
+			return
+		}
+		t.troubled(x, refusalFrom(m))
+		return
+	}
+	t.absorb(x, m.Result())
+}
+
+// unknown: the server does not know the task (any more). Everybody is told
+// in the same words as for an ID that never was.
+func (t *legacyTask) unknown(x *Exec) {
+	for _, list := range [][]waiter{t.Gets, t.Waiters, t.Cancels} {
+		for _, w := range list {
+			if w.Op != "" {
+				x.Do(Tell{To: w.Op, Name: "gone", Data: []byte(t.handle(x))})
+				continue
+			}
+			x.refuse(w.Stream, translate.Legacy, w.id(), translate.CondUnknownTask, unknownTask, nil)
+		}
+	}
+	t.drop(x)
+}
+
+// refusalFrom keeps a server's error object to answer others with.
+func refusalFrom(m *jsonrpc.Message) []byte { return m.Error().Raw() }
+
+// troubled: one look failed. Who asked now is told; who waits goes on.
+func (t *legacyTask) troubled(x *Exec, rpcError []byte) {
+	gets, cancels := t.Gets, t.Cancels
+	t.Gets, t.Cancels = nil, nil
+	for _, w := range append(gets, cancels...) {
+		if w.Op != "" {
+			x.Do(Tell{To: w.Op, Name: "shown", Data: mustJSON(shownTask{t.handle(x), t.Task})})
+			continue
+		}
+		x.reply(w.Stream, errorWith(w.id(), rpcError))
+	}
+	if t.Final && len(t.Waiters) > 0 {
+		t.finishWaiters(x, nil, rpcError)
+		return
+	}
+	t.Next = x.Now.Add(max(x.Policy.RetryAfter, time.Duration(t.Interval)*time.Millisecond))
+	t.watch(x)
+}
+
+// absorb takes a full look at the task in.
+func (t *legacyTask) absorb(x *Exec, result jsonrpc.Value) {
+	task := result
+	if nested := translate.TaskOf(result); nested.Exists() {
+		task = nested
+	}
+	if t.Final {
+		// The payload was evicted; its task's end is known and stays.
+		x.Do(Snap{Key: t.handle(x), Value: result.Raw()})
+		t.finishFrom(x, result)
+		return
+	}
+	t.absorbTask(x, task)
+	if t.Final {
+		x.Do(Snap{Key: t.handle(x), Value: result.Raw()})
+		t.finishFrom(x, result)
+	}
+	t.answerGets(x)
+	t.answerCancels(x)
+	t.watch(x)
+}
+
+// absorbTask takes status, message, questions and pace over.
+func (t *legacyTask) absorbTask(x *Exec, task jsonrpc.Value) {
+	status, _ := task.Get("status").Str()
+	p := translate.PayloadOf(task)
+	payload, rpcError := translate.ParseResult(p.Result), translate.ParseResult(p.Error)
+	shown := translate.LegacyStatus(status, translate.IsError(payload), x.Policy.ToolErrorsCompleted)
+	view := translate.TaskView{ID: t.handle(x), Status: shown}
+	serverText, _ := task.Get("statusMessage").Str()
+	if shown == translate.Failed {
+		view.Message = translate.FailureText(payload, jsonrpc.Value{})
+		if view.Message == "" {
+			view.Message = serverText
+		}
+		if view.Message == "" {
+			view.Message = failureText(payload, rpcError)
+		}
+	}
+	if shown == translate.InputRequired {
+		t.take(x, task.Get("inputRequests"))
+		if !t.asking() {
+			view.Status = translate.Working
+		}
+	} else if !translate.Terminal(shown) {
+		t.vanish(x, jsonrpc.Value{})
+	}
+	before := statusText(t.Task)
+	t.Task = translate.TaskToLegacy(task, view)
+	t.Status = view.Status
+	t.pace(x, task)
+	if translate.Terminal(shown) {
+		t.Final = true
+		t.withdrawAll(x)
+		x.Do(Unwake{Name: "poll"})
+		return
+	}
+	if serverText != "" && serverText != before {
+		t.progress(x, serverText)
+	}
+}
+
+func statusText(task []byte) string {
+	s, _ := translate.ParseResult(task).Get("statusMessage").Str()
+	return s
+}
+
+// finishFrom answers the waiters from a final modern task.
+func (t *legacyTask) finishFrom(x *Exec, task jsonrpc.Value) {
+	p := translate.PayloadOf(task)
+	switch {
+	case p.Result != nil:
+		t.finishWaiters(x, p.Result, nil)
+	case p.Error != nil:
+		t.finishWaiters(x, nil, p.Error)
+	case t.Status == translate.Cancelled:
+		t.finishWaiters(x, nil, cancelledError(t.handle(x)))
+	default:
+		t.finishWaiters(x, nil, []byte(`{"code":-32603,"message":"the server gave neither result nor error for the finished task"}`))
+	}
+}
+
+// finishWaiters ends every tasks/result and driven call.
+func (t *legacyTask) finishWaiters(x *Exec, result, rpcError []byte) {
+	waiters := t.Waiters
+	t.Waiters = nil
+	for _, w := range waiters {
+		if w.Session != "" && !w.Driven {
+			x.Do(Del{Key: waitKey(w.Session, w.id())})
+		}
+		switch {
+		case rpcError != nil:
+			x.reply(w.Stream, errorWith(w.id(), rpcError))
+		case w.Driven:
+			m, err := jsonrpc.Decode(jsonrpc.NewResult(w.id(), result), jsonrpc.Limits{})
+			if err != nil {
+				continue
+			}
+			raw, _ := translate.ResultToLegacy("tools/call", m, false)
+			x.reply(w.Stream, raw)
+		default:
+			x.reply(w.Stream, jsonrpc.NewResult(w.id(), translate.PayloadToLegacy(translate.ParseResult(result), t.handle(x))))
+		}
+	}
+}
+
+// cancelled: the server acknowledged tasks/cancel; one look tells whether the
+// work had finished before.
+func (t *legacyTask) cancelled(x *Exec, m *jsonrpc.Message) {
+	if t.Final && len(t.Cancels) == 0 {
+		return
+	}
+	if m.Kind == jsonrpc.ErrorResponse {
+		if code, _ := m.Error().Get("code").Int(); code != -32602 {
+			t.troubled(x, refusalFrom(m))
+			return
+		}
+	}
+	t.poll(x)
+}
+
+// answerCancels runs after the look that follows tasks/cancel.
+func (t *legacyTask) answerCancels(x *Exec) {
+	cancels := t.Cancels
+	if len(cancels) == 0 || t.up("cancel") {
+		return
+	}
+	t.Cancels = nil
+	if t.Final && t.Status != translate.Cancelled {
+		for _, w := range cancels {
+			t.refuseCancel(x, w)
+		}
+		return
+	}
+	t.endWith(x, translate.Cancelled, nil)
+	for _, w := range cancels {
+		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.Task))
+	}
+}
+
+func (t *legacyTask) serverEnd(x *Exec, ev Event) {
+	rpcError := translateError(failedOut(translate.Legacy, jsonrpc.ID{}, ev))
+	switch ev.Label {
+	case "poll":
+		t.troubled(x, rpcError)
+	case "cancel":
+		if len(t.Cancels) > 0 {
+			t.troubled(x, rpcError)
+		}
+	case "update":
+		// Not acknowledged: the same answers once more, after a pause.
+		for i := range t.Asked.Open {
+			t.Asked.Open[i].Sent = false
+		}
+		t.Updates++
+		x.Do(Wake{Name: "update", At: x.Now.Add(backoff(x.Policy.RetryAfter, t.Updates))})
+	}
+}
+
+// backoff doubles a pause with each try, up to 30 s.
+func backoff(first time.Duration, tries int) time.Duration {
+	return min(first<<min(tries, 10), 30*time.Second)
+}
+
+// translateError takes the error object out of a refusal.
+func translateError(out Out) []byte {
+	if m, err := jsonrpc.Decode(out.Raw, jsonrpc.Limits{}); err == nil && m.Error().Exists() {
+		return m.Error().Raw()
+	}
+	return []byte(`{"code":-32603,"message":"the upstream server refused the request"}`)
+}
+
+// asking: a question is in hand and unanswered.
+func (t *legacyTask) asking() bool {
+	for _, q := range t.Asked.Open {
+		if q.Answer == nil && !q.Refused {
+			return true
+		}
+	}
+	return false
+}
+
+// take brings the questions up to what the server asks now: new keys are
+// asked once, keys that vanished are withdrawn.
+func (t *legacyTask) take(x *Exec, requests jsonrpc.Value) {
+	t.vanish(x, requests)
+	t.Asked.add(x, requests)
+	t.askAgain(x)
+}
+
+func (t *legacyTask) vanish(x *Exec, requests jsonrpc.Value) {
+	kept := t.Asked.Open[:0]
+	for _, q := range t.Asked.Open {
+		if !requests.Get(q.Key).Exists() && !q.Sent {
+			q.withdraw(x)
+			continue
+		}
+		kept = append(kept, q)
+	}
+	t.Asked.Open = kept
+}
+
+// askAgain puts what is unasked, or whose stream was lost, on the oldest open
+// tasks/result whose session can answer; else the GET stream is tried later.
+func (t *legacyTask) askAgain(x *Exec) {
+	lost := false
+	for i := range t.Asked.Open {
+		q := &t.Asked.Open[i]
+		if q.Answer == nil && !q.Refused && q.Stream == "" {
+			q.AskID = 0
+			lost = true
+		}
+	}
+	if !lost {
+		return
+	}
+	for _, w := range t.Waiters {
+		sess := new(legacySession)
+		if w.Stream != "" && x.r.load(sessionOp(w.Session), sess) {
+			t.askOn(x, sess, w.Stream, w.Driven)
+			return
+		}
+	}
+	if _, waiting := t.Wakes["ask"]; !waiting {
+		x.Do(Wake{Name: "ask", At: x.Now.Add(2 * time.Duration(t.Interval) * time.Millisecond)})
+	}
+}
+
+func (t *legacyTask) askOn(x *Exec, sess *legacySession, stream string, driven bool) {
+	handle := t.handle(x)
+	if driven {
+		handle = "" // the client knows no task
+	}
+	t.Asked.ask(x, sess, stream, handle)
+	if method := t.Asked.refused(); method != "" {
+		t.openCancel(x)
+		t.endWith(x, translate.Failed, []byte(`{"code":-32603,"message":"the server needs `+method+`, which this client does not support"}`))
+		return
+	}
+	t.update(x)
+}
+
+// askOnGet is for questions nobody with an open tasks/result could take.
+func (t *legacyTask) askOnGet(x *Exec) {
+	sess := new(legacySession)
+	if t.Final || !x.r.load(sessionOp(t.Session), sess) || len(sess.Gets) == 0 {
+		return
+	}
+	t.askOn(x, sess, sess.Gets[0], false)
+}
+
+func (t *legacyTask) answer(x *Exec, ev Event) {
+	method, rpcError := t.Asked.answered(ev.Name, ev.Frame.Msg)
+	switch {
+	case rpcError != nil:
+		// A refusal the modern era has no form for: the task ends with it
+		// (design section 4, last paragraph).
+		t.openCancel(x)
+		t.endWith(x, translate.Failed, rpcError)
+	case method == "":
+		x.Do(Loss{What: string(translate.LossLateAnswer)})
+	default:
+		t.update(x)
+	}
+}
+
+// update sends the answers the server has not acknowledged yet.
+func (t *legacyTask) update(x *Exec) {
+	if t.Final || t.up("update") {
+		return
+	}
+	b := jsonrpc.NewObject()
+	n := 0
+	for i := range t.Asked.Open {
+		if q := &t.Asked.Open[i]; q.Answer != nil && !q.Acked {
+			b.Raw(q.Key, q.Answer)
+			q.Sent = true
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	if !t.asking() && t.Status == translate.InputRequired {
+		t.Status = translate.Working
+		t.Task = translate.Restate(translate.ParseResult(t.Task), translate.Working, "", "")
+	}
+	t.open(x, "update", "tasks/update", translate.Param{Key: "inputResponses", Raw: json.RawMessage(b.Bytes())})
+}
+
+// updated: any JSON-RPC reply settles the answers that were sent; an error
+// puts them back once.
+func (t *legacyTask) updated(x *Exec, m *jsonrpc.Message) {
+	t.Updates = 0
+	failed := m.Kind == jsonrpc.ErrorResponse
+	for i := range t.Asked.Open {
+		q := &t.Asked.Open[i]
+		if !q.Sent || q.Acked {
+			continue
+		}
+		q.Acked = true
+		if failed && !q.Refused {
+			q.Acked, q.Sent, q.Answer, q.Stream = false, false, nil, ""
+		}
+	}
+	t.askAgain(x)
+	t.update(x)
+	t.Next = x.Now
+	if len(t.Waiters) > 0 && !t.Final {
+		t.poll(x)
+	}
+}

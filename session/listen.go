@@ -1,0 +1,144 @@
+package session
+
+import (
+	"encoding/json"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// listenCall is a modern client's subscriptions/listen before a legacy
+// server (2026-07-28 basic/patterns/subscriptions): acknowledged with what
+// can be delivered, then each notice under the client's own listen id.
+type listenCall struct {
+	base
+	Stream string          `json:",omitempty"`
+	ID     json.RawMessage `json:",omitempty"`
+	Pool   OpID            `json:",omitempty"`
+	Tasks  []string        `json:",omitempty"`
+	// Wants maps the legacy notification to whether it was asked for.
+	Wants map[string]bool `json:",omitempty"`
+	Acked bool            `json:",omitempty"`
+}
+
+// listChanges: filter member and the notification both eras know.
+var listChanges = []struct{ filter, method, capability string }{
+	{"toolsListChanged", "notifications/tools/list_changed", "tools"},
+	{"promptsListChanged", "notifications/prompts/list_changed", "prompts"},
+	{"resourcesListChanged", "notifications/resources/list_changed", "resources"},
+}
+
+// maxListenTasks bounds the tasks one listen stream may name.
+const maxListenTasks = 1000
+
+func (l *listenCall) Step(x *Exec, ev Event) {
+	switch ev.Kind {
+	case EvClient:
+		l.client(x, ev)
+	case EvClientGone:
+		l.close(x)
+	case EvOp:
+		l.told(x, ev)
+	}
+	if l.Stream == "" {
+		x.Do(Done{})
+	}
+}
+
+func (l *listenCall) client(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	meta := m.At("params", "_meta")
+	info := rawOr(meta.Get(translate.MetaClientInfo), `{"name":"unknown","version":"0"}`)
+	caps := translate.ClientCapsToLegacy(meta.Get(translate.MetaClientCaps).Raw())
+	l.Stream, l.ID = ev.Label, json.RawMessage(m.ID.Raw())
+	l.Pool = poolOf(x, ev.Caller, info, caps, ev.Label)
+	filter := m.At("params", "notifications")
+	l.Wants = map[string]bool{}
+	for _, c := range listChanges {
+		if string(filter.Get(c.filter).Raw()) == "true" {
+			l.Wants[c.method] = true
+		}
+	}
+	if filter.Get("resourceSubscriptions").Len() > 0 {
+		x.Do(Loss{What: string(translate.LossListFilter)})
+	}
+	for id := range filter.Get("taskIds").Elems() {
+		handle, _ := id.Str()
+		if _, ok := x.Handles().OpenTask(handle, taskPrincipal(ev.Caller)); ok && len(l.Tasks) < maxListenTasks {
+			l.Tasks = append(l.Tasks, handle)
+		}
+	}
+	x.Do(Tell{To: l.Pool, Name: "need", Data: mustJSON(poolNeed{ev.Caller.Principal, info, caps, ev.Caller.Open})})
+}
+
+func (l *listenCall) told(x *Exec, ev Event) {
+	switch ev.Name {
+	case "ready":
+		l.ready(x, ev)
+	case "notice":
+		m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{})
+		if err == nil && l.Acked && l.Wants[m.Method] {
+			params := []byte("{}")
+			if m.Params().Exists() {
+				params = m.Params().Raw()
+			}
+			l.notify(x, m.Method, params)
+		}
+	case "task":
+		if l.Acked {
+			l.notify(x, "notifications/tasks", ev.Data)
+		}
+	}
+}
+
+func (l *listenCall) ready(x *Exec, ev Event) {
+	if l.Acked {
+		return
+	}
+	var r poolReady
+	if json.Unmarshal(ev.Data, &r) != nil {
+		return
+	}
+	if r.Version == "" {
+		out := refusal(translate.Modern, rawID(l.ID), translate.CondUpstreamDown, "", nil)
+		if r.Out != nil {
+			out.Status = r.Out.Status
+		}
+		x.Do(Send{Stream: l.Stream, Out: out}, Done{})
+		return
+	}
+	pool := new(poolSession)
+	x.r.load(l.Pool, pool)
+	caps := translate.ParseResult(pool.Init).Get("capabilities")
+	acked := jsonrpc.NewObject()
+	for _, c := range listChanges {
+		if l.Wants[c.method] && string(caps.Get(c.capability).Get("listChanged").Raw()) == "true" {
+			acked.Raw(c.filter, []byte("true"))
+		} else if l.Wants[c.method] {
+			delete(l.Wants, c.method)
+			x.Do(Loss{What: string(translate.LossListFilter)})
+		}
+	}
+	if len(l.Tasks) > 0 {
+		acked.Raw("taskIds", mustJSON(l.Tasks))
+	}
+	l.Acked = true
+	l.notify(x, "notifications/subscriptions/acknowledged", jsonrpc.NewObject().Raw("notifications", acked.Bytes()).Bytes())
+	x.Do(Tell{To: l.Pool, Name: "listen"})
+	for _, handle := range l.Tasks {
+		x.Do(Tell{To: OpID("mtask:" + handle), Name: "watch"})
+	}
+}
+
+// notify sends one notification under the client's listen id.
+func (l *listenCall) notify(x *Exec, method string, params []byte) {
+	x.Do(Send{Stream: l.Stream, Out: Out{Raw: translate.Subscribed(method, params, rawID(l.ID))}})
+}
+
+func (l *listenCall) close(x *Exec) {
+	x.Do(Tell{To: l.Pool, Name: "unlisten"})
+	for _, handle := range l.Tasks {
+		x.Do(Tell{To: OpID("mtask:" + handle), Name: "unwatch"})
+	}
+	x.Do(Done{})
+}

@@ -1,0 +1,396 @@
+package session
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// modernCall is a modern client's request on its way to a legacy server.
+type modernCall struct {
+	base
+	Stream   string          `json:",omitempty"`
+	ID       json.RawMessage `json:",omitempty"`
+	Method   string          `json:",omitempty"`
+	Name     string          `json:",omitempty"` // tool
+	As       Principal       `json:",omitempty"`
+	Owner    Principal       `json:",omitempty"`
+	Pool     OpID            `json:",omitempty"`
+	Private  bool            `json:",omitempty"`
+	Request  json.RawMessage `json:",omitempty"` // the client's message, until it is sent
+	Header   http.Header     `json:",omitempty"`
+	Declared bool            `json:",omitempty"` // the tasks extension
+	Asks     bool            `json:",omitempty"` // can be asked something
+	LogLevel string          `json:",omitempty"`
+	Token    json.RawMessage `json:",omitempty"` // the client's progress token
+	UpID     int64           `json:",omitempty"` // request id toward the server
+	Ready    poolReady       `json:",omitzero"`
+	AsTask   bool            `json:",omitempty"`
+	Drive    bool            `json:",omitempty"`
+	Tried    bool            `json:",omitempty"` // sent once more after a lost session
+	Gone     bool            `json:",omitempty"` // the client has left
+}
+
+func (c *modernCall) Step(x *Exec, ev Event) {
+	switch ev.Kind {
+	case EvClient:
+		c.client(x, ev)
+	case EvOp:
+		c.told(x, ev)
+	case EvOpened:
+		x.Do(Send{Stream: c.Stream, Out: Out{Begin: true}})
+	case EvServer:
+		c.server(x, ev)
+	case EvServerEnd:
+		if ev.Label == "up" {
+			c.ended(x, ev)
+		}
+	case EvClientGone:
+		c.gone(x)
+	}
+	if c.Stream == "" {
+		x.Do(Done{})
+	}
+}
+
+// poolOf names the session a caller's calls share. Callers who cannot be
+// told apart lease one each, so that nothing of one reaches another.
+func poolOf(x *Exec, caller Caller, info, caps []byte, lease string) OpID {
+	if caller.Open {
+		return OpID("pool:" + x.Handles().MaskText("lease", lease))
+	}
+	return OpID("pool:" + x.Handles().MaskText("pool", x.r.upstream+"\x00"+string(caller.Principal)+"\x00"+string(info)+"\x00"+string(caps)))
+}
+
+func (c *modernCall) client(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	meta := m.At("params", "_meta")
+	caps := meta.Get(translate.MetaClientCaps)
+	info := rawOr(meta.Get(translate.MetaClientInfo), `{"name":"unknown","version":"0"}`)
+	legacyCaps := translate.ClientCapsToLegacy(caps.Raw())
+	c.Stream, c.ID, c.Method = ev.Label, json.RawMessage(m.ID.Raw()), m.Method
+	c.Name, _ = m.At("params", "name").Str()
+	c.As, c.Owner, c.Private = ev.Caller.Principal, taskPrincipal(ev.Caller), ev.Caller.Open
+	c.Pool = poolOf(x, ev.Caller, info, legacyCaps, ev.Label)
+	c.Declared = translate.DeclaresTasks(m)
+	c.Asks = caps.Get("elicitation").Exists() || caps.Get("sampling").Exists() || caps.Get("roots").Exists()
+	c.LogLevel, _ = meta.Get(translate.MetaLogLevel).Str()
+	c.Token = json.RawMessage(meta.Get(translate.MetaProgress).Raw())
+	c.Request, c.Header = json.RawMessage(m.Raw), legacyHeaders(ev.Caller.Header)
+	if c.LogLevel != "" && levelRank(c.LogLevel) < 0 {
+		x.refuse(c.Stream, translate.Modern, m.ID, translate.CondInvalidParams, "unknown log level", nil)
+		x.Do(Done{})
+		return
+	}
+	c.need(x, info, legacyCaps)
+}
+
+// legacyHeaders leaves out what only modern servers know.
+func legacyHeaders(h http.Header) http.Header {
+	var out http.Header
+	for k, v := range h {
+		if len(k) >= 4 && k[:4] == "Mcp-" {
+			continue
+		}
+		if out == nil {
+			out = http.Header{}
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// need asks for a session. The usual case, one that is ready, is read from
+// the store without waking its operation.
+func (c *modernCall) need(x *Exec, info, caps json.RawMessage) {
+	pool := new(poolSession)
+	if !c.Private && x.r.load(c.Pool, pool) && pool.Phase == "ready" && x.Now.Sub(pool.Used) < x.Policy.SessionIdle/8 {
+		c.Ready = pool.view()
+		c.proceed(x)
+		return
+	}
+	if c.Private {
+		x.Do(Tell{To: c.Pool, Name: "need", Data: mustJSON(poolNeed{c.As, info, caps, true})}, Tell{To: c.Pool, Name: "lease"})
+		return
+	}
+	x.Do(Tell{To: c.Pool, Name: "need", Data: mustJSON(poolNeed{c.As, info, caps, false})})
+}
+
+func (c *modernCall) told(x *Exec, ev Event) {
+	switch ev.Name {
+	case "ready":
+		if c.up("up") {
+			return
+		}
+		if json.Unmarshal(ev.Data, &c.Ready) != nil {
+			return
+		}
+		switch {
+		case c.Ready.Error != nil:
+			c.finish(x, Out{Raw: errorWith(rawID(c.ID), c.Ready.Error), Final: true})
+		case c.Ready.Out != nil:
+			out := *c.Ready.Out
+			if m, err := jsonrpc.Decode(out.Raw, jsonrpc.Limits{}); err == nil {
+				out.Raw = withID(m, rawID(c.ID))
+			}
+			c.finish(x, out)
+		default:
+			c.proceed(x)
+		}
+	case "tools":
+		if !c.up("up") && c.UpID == 0 {
+			c.decide(x)
+		}
+	}
+}
+
+// proceed goes on once a session is there.
+func (c *modernCall) proceed(x *Exec) {
+	switch {
+	case c.Method == "server/discover":
+		pool := new(poolSession)
+		if !x.r.load(c.Pool, pool) {
+			c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, "", nil))
+			return
+		}
+		c.finish(x, Out{Raw: jsonrpc.NewResult(rawID(c.ID), translate.DiscoverResult(translate.ParseResult(pool.Init))), Final: true})
+	case c.Method == "tools/call" && c.Ready.Tasks:
+		if _, known := x.Get(toolsKey(c.Pool)); !known {
+			x.Do(Tell{To: c.Pool, Name: "tools"})
+			return
+		}
+		c.decide(x)
+	default:
+		c.send(x)
+	}
+}
+
+// decide: whether the call becomes a legacy task (design section 5).
+func (c *modernCall) decide(x *Exec) {
+	known := toolSupport{}
+	if raw, ok := x.Get(toolsKey(c.Pool)); ok {
+		_ = json.Unmarshal(raw, &known)
+	}
+	support := known[c.Name]
+	switch {
+	case support == "required" && c.Declared, support == "optional" && c.Declared:
+		c.AsTask = true
+	case support == "required" && x.Policy.RefuseUndeclared:
+		data := []byte(`{"requiredCapabilities":{"extensions":{"` + translate.ExtTasks + `":{}}}}`)
+		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondMissingCapability, "this tool runs only as a task; declare the tasks extension", data))
+		return
+	case support == "required", support == "optional" && c.Asks:
+		// A plain call of an optional tool that asks hangs in a widely used
+		// server, so it is driven as a task.
+		c.AsTask, c.Drive = true, true
+	}
+	c.send(x)
+}
+
+func (c *modernCall) send(x *Exec) {
+	m, err := jsonrpc.Decode(c.Request, jsonrpc.Limits{})
+	if err != nil {
+		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, "", nil))
+		return
+	}
+	raw := translate.RequestToLegacy(m, translate.LegacyRequest{Task: c.AsTask})
+	c.UpID = x.NextID("up/" + string(c.Pool))
+	if r, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
+		// The session is shared, so ids and tokens of its callers may be equal.
+		e := r.Edit()
+		e.Set(r.Root(), "id", intRaw(c.UpID))
+		if token := r.At("params", "_meta", translate.MetaProgress); token.Exists() {
+			e.Replace(token, intRaw(c.UpID))
+		}
+		raw = e.Bytes()
+	}
+	if c.Tried || c.Private {
+		c.Request = nil
+	}
+	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: c.As, Out: c.out(raw), Feeds: c.Stream})
+}
+
+func (c *modernCall) out(raw []byte) Outgoing {
+	out := Outgoing{Verb: http.MethodPost, Msg: raw, Session: c.Ready.Session, Header: c.Header}
+	if f, _ := translate.Lookup(c.Ready.Version); f.VersionHeader {
+		out.Version = c.Ready.Version
+	}
+	return out
+}
+
+func (c *modernCall) server(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	switch m.Kind {
+	case jsonrpc.Request:
+		routeQuestion(x, c.Pool, m, func(raw []byte) {
+			x.Do(Open{Label: "say" + m.ID.Key(), Upstream: x.r.upstream, As: c.As, Out: c.out(raw)})
+		})
+	case jsonrpc.Notification:
+		c.notification(x, m)
+	default:
+		if ev.Label != "up" || !m.ID.IsZero() && m.ID.Key() != jsonrpc.IntID(c.UpID).Key() {
+			x.r.metrics.Dropped("answer")
+			return
+		}
+		c.response(x, ev)
+	}
+}
+
+// notification: progress under the client's own token, log lines only as far
+// as this request asked for them (2026-07-28 server/utilities/logging).
+func (c *modernCall) notification(x *Exec, m *jsonrpc.Message) {
+	switch m.Method {
+	case "notifications/progress":
+		token := m.At("params", "progressToken")
+		if len(c.Token) == 0 || string(token.Raw()) != string(intRaw(c.UpID)) {
+			return
+		}
+		e := m.Edit()
+		e.Replace(token, c.Token)
+		x.Do(Send{Stream: c.Stream, Out: Out{Raw: e.Bytes()}})
+	case "notifications/message":
+		level, _ := m.At("params", "level").Str()
+		if c.LogLevel != "" && levelRank(level) >= levelRank(c.LogLevel) {
+			x.Do(Send{Stream: c.Stream, Out: Out{Raw: m.Raw}})
+		}
+	default:
+		routeNotice(x, c.Pool, m)
+	}
+}
+
+func (c *modernCall) response(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	if m.Kind == jsonrpc.ErrorResponse {
+		if h := ev.Frame.HTTP; h != nil && h.Status == 404 && c.Ready.Session != "" {
+			c.sessionLost(x)
+			return
+		}
+		c.error(x, m)
+		return
+	}
+	if task := translate.TaskOf(m.Result()); task.Exists() && c.Method == "tools/call" {
+		c.born(x, m.Result(), task)
+		return
+	}
+	if c.Gone {
+		x.Do(Done{})
+		return
+	}
+	raw := translate.ResultToModern(c.Method, m, c.Ready.ServerInfo)
+	if r, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
+		raw = withID(r, rawID(c.ID))
+	}
+	c.finish(x, Out{Raw: raw, Final: true})
+}
+
+func (c *modernCall) error(x *Exec, m *jsonrpc.Message) {
+	code, _ := m.Error().Get("code").Int()
+	raw := translate.ResultToModern(c.Method, m, nil)
+	if code == -32042 {
+		// URL elicitation has another form in the modern era and its code must
+		// not be emitted (2026-07-28 basic/index, Error Codes).
+		e := m.Edit()
+		e.Replace(m.Error().Get("code"), []byte("-32603"))
+		raw = e.Bytes()
+	}
+	status := 0
+	if code == -32601 {
+		// 404 is for methods the server does not have; about a tool it is 200
+		// with -32602 (design: HTTP status).
+		if c.Method == "tools/call" {
+			if r, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
+				e := r.Edit()
+				e.Replace(r.Error().Get("code"), []byte("-32602"))
+				raw = e.Bytes()
+			}
+		} else {
+			status = translate.ReplyFor(translate.CondUnknownMethod, translate.Modern).Status
+		}
+	}
+	if r, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
+		raw = withID(r, rawID(c.ID))
+	}
+	c.finish(x, Out{Raw: raw, Final: true, Status: status})
+}
+
+// finish answers and ends the call.
+func (c *modernCall) finish(x *Exec, out Out) {
+	x.Do(Send{Stream: c.Stream, Out: out})
+	c.done(x)
+}
+
+func (c *modernCall) done(x *Exec) {
+	if c.Private {
+		x.Do(Tell{To: c.Pool, Name: "release"})
+	}
+	x.Do(Done{})
+}
+
+// born: the server made a task; it is the task's business from here on.
+func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
+	id, _ := task.Get("taskId").Str()
+	handle := x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, Session: string(c.Pool), ID: id, Principal: c.Owner})
+	if handle == "" {
+		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, "the server's task id is too long", nil))
+		return
+	}
+	op := OpID("mtask:" + handle)
+	b := modernBirth{Pool: c.Pool, As: c.As, Owner: c.Owner, ServerID: id, Task: json.RawMessage(task.Raw()), Ready: c.Ready, Asks: c.Asks, Cancel: c.Gone}
+	x.Do(Put{Key: serverTaskKey(c.Pool, id), Value: []byte(op)}, Tell{To: c.Pool, Name: "lease"})
+	if c.Drive && !c.Gone {
+		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Driven: true, Token: c.Token}
+		x.Do(Attach{Stream: c.Stream, Op: op}, Tell{To: op, Name: "born", Data: mustJSON(b)})
+		c.done(x)
+		return
+	}
+	status, _ := task.Get("status").Str()
+	view := translate.TaskView{ID: handle, Status: bornStatus(status)}
+	x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, Audit{What: "created", Task: handle})
+	created := translate.CreateToModern(result, task, view, c.Ready.ServerInfo)
+	c.finish(x, Out{Raw: jsonrpc.NewResult(rawID(c.ID), created), Final: true})
+}
+
+// bornStatus: a handle is shown with no status that would need a payload.
+func bornStatus(legacy string) string {
+	if legacy == translate.Cancelled {
+		return legacy
+	}
+	return translate.Working
+}
+
+// sessionLost: the server forgot the session, so the request has not run; it
+// is sent once more in a new one.
+func (c *modernCall) sessionLost(x *Exec) {
+	if c.Tried || c.Request == nil {
+		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondUpstreamBroken, "the upstream server lost its session", nil))
+		return
+	}
+	c.Tried, c.UpID = true, 0
+	x.Do(Shut{Label: "up"}, Tell{To: c.Pool, Name: "lost", Data: []byte(c.Ready.Session)}, Tell{To: c.Pool, Name: "need", Data: mustJSON(poolNeed{As: c.As})})
+	delete(c.Ups, "up")
+}
+
+func (c *modernCall) ended(x *Exec, ev Event) {
+	if h := ev.Frame.HTTP; h != nil && h.Status == 404 && ev.Fail == FailNone && c.Ready.Session != "" {
+		c.sessionLost(x)
+		return
+	}
+	c.finish(x, failedOut(translate.Modern, rawID(c.ID), ev))
+}
+
+// gone: toward a modern client the closed stream is the cancel; the legacy
+// server hears it with its own request id, at once. A call sent as a task may
+// have become one: its handle is awaited, then cancelled.
+func (c *modernCall) gone(x *Exec) {
+	if c.AsTask && c.up("up") {
+		c.Gone = true
+		return
+	}
+	if c.up("up") {
+		params := jsonrpc.NewObject().Int("requestId", c.UpID).Str("reason", "the client closed its stream").Bytes()
+		x.Do(Tell{To: OpID("pass:cancel-" + c.Stream), Name: "post", Data: mustJSON(passPost{As: c.As, Out: c.out(jsonrpc.NewNotification("notifications/cancelled", params))})})
+	}
+	c.done(x)
+}

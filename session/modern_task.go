@@ -1,0 +1,469 @@
+package session
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// modernTask is a task of a legacy server as a modern client sees it: its
+// payload and its questions are inline (tasks extension, Task Polling).
+type modernTask struct {
+	base
+	ID       string    `json:",omitempty"` // the handle
+	Live     bool      `json:",omitempty"`
+	Owner    Principal `json:",omitempty"`
+	As       Principal `json:",omitempty"`
+	Pool     OpID      `json:",omitempty"`
+	ServerID string    `json:",omitempty"`
+	Ready    poolReady `json:",omitzero"` // the session's last known state
+	Seen     bool      `json:",omitempty"`
+	// Task is the server's own Task as last seen; Status its status word.
+	Task   json.RawMessage `json:",omitempty"`
+	Status string          `json:",omitempty"`
+	// Final: the payload is known and shown; it is in the snapshot cache, or
+	// is fetched again.
+	Final   bool            `json:",omitempty"`
+	Payload *payload        `json:",omitempty"` // in hand until the final state is shown
+	Failure json.RawMessage `json:",omitempty"` // an end of our own making
+	Asks    bool            `json:",omitempty"` // a client that can answer watches
+	Lost    bool            `json:",omitempty"` // the session was lost once for this look
+
+	Interval int64         `json:",omitempty"`
+	Next     time.Time     `json:",omitzero"`
+	Tries    int           `json:",omitempty"`
+	Keys     int           `json:",omitempty"` // questions ever seen: keys are never reused
+	Open     []serverAsk   `json:",omitempty"`
+	Gets     []waiter      `json:",omitempty"`
+	Cancels  []waiter      `json:",omitempty"`
+	Driver   *waiter       `json:",omitempty"`
+	Watchers []taskWatcher `json:",omitempty"`
+}
+
+// payload is how tasks/result answered.
+type payload struct {
+	Result json.RawMessage `json:",omitempty"`
+	Error  json.RawMessage `json:",omitempty"`
+}
+
+// serverAsk is a legacy server's request that belongs to the task.
+type serverAsk struct {
+	Key      string
+	ID       json.RawMessage // the server's own request id
+	Entry    json.RawMessage // as shown in inputRequests
+	Answered bool            `json:",omitempty"`
+	Answer   json.RawMessage `json:",omitempty"`
+}
+
+// taskWatcher is a listen stream that named the task.
+type taskWatcher struct {
+	Op OpID
+}
+
+// modernBirth is what a call tells the task it became.
+type modernBirth struct {
+	Pool     OpID
+	As       Principal
+	Owner    Principal
+	ServerID string
+	Task     json.RawMessage
+	Ready    poolReady
+	Asks     bool
+	Cancel   bool
+	Driver   *waiter `json:",omitempty"`
+}
+
+func (t *modernTask) handle(x *Exec) string { return string(x.ID[len("mtask:"):]) }
+
+func (t *modernTask) Step(x *Exec, ev Event) {
+	t.ID = t.handle(x)
+	if !t.Live && !t.revive(x, ev) {
+		return
+	}
+	switch ev.Kind {
+	case EvOp:
+		t.told(x, ev)
+	case EvClient:
+		t.client(x, ev)
+	case EvClientGone:
+		t.left(x, ev.Label)
+	case EvTimer:
+		t.timer(x, ev.Name)
+	case EvServer:
+		t.server(x, ev)
+	case EvServerEnd:
+		t.serverEnd(x, ev)
+	}
+}
+
+func (t *modernTask) revive(x *Exec, ev Event) bool {
+	switch {
+	case ev.Kind == EvOp && ev.Name == "born":
+		t.Live = true
+		return true
+	case ev.Kind == EvClient:
+		ref, ok := x.Handles().OpenTask(t.handle(x), taskPrincipal(ev.Caller))
+		if ok {
+			t.Live, t.Owner, t.Pool, t.ServerID, t.Status = true, ref.Principal, OpID(ref.Session), ref.ID, translate.Working
+			x.Do(Put{Key: serverTaskKey(t.Pool, t.ServerID), Value: []byte(x.ID)})
+			return true
+		}
+		x.refuse(ev.Label, translate.Modern, ev.Frame.Msg.ID, translate.CondUnknownTask, unknownTask, nil)
+	case ev.Kind == EvOp && ev.Name == "watch":
+		x.Do(Tell{To: ev.From, Name: "unknown", Data: []byte(t.handle(x))})
+	}
+	x.Do(Done{})
+	return false
+}
+
+func (t *modernTask) told(x *Exec, ev Event) {
+	switch ev.Name {
+	case "born":
+		var b modernBirth
+		if json.Unmarshal(ev.Data, &b) == nil {
+			t.born(x, b)
+		}
+	case "ready":
+		var r poolReady
+		if json.Unmarshal(ev.Data, &r) == nil {
+			t.ready(x, r)
+		}
+	case "question":
+		if m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{}); err == nil {
+			t.question(x, m)
+		}
+	case "withdrawn":
+		t.withdrawn(x, ev.Data)
+	case "status":
+		// A status notification is news: look at once (design: tasks).
+		t.Next = x.Now
+		t.changed(x)
+		t.watch(x)
+	case "watch":
+		t.Watchers = append(t.Watchers, taskWatcher{Op: ev.From})
+		t.Next = x.Now
+		t.watch(x)
+	case "unwatch":
+		for i, w := range t.Watchers {
+			if w.Op == ev.From {
+				t.Watchers = append(t.Watchers[:i], t.Watchers[i+1:]...)
+				break
+			}
+		}
+	}
+}
+
+func (t *modernTask) born(x *Exec, b modernBirth) {
+	t.Pool, t.As, t.Owner, t.ServerID, t.Ready, t.Asks = b.Pool, b.As, b.Owner, b.ServerID, b.Ready, b.Asks
+	t.Task, t.Driver = b.Task, b.Driver
+	task := translate.ParseResult(b.Task)
+	t.Status, _ = task.Get("status").Str()
+	t.pace(x, task)
+	keep := x.Policy.TaskKeep
+	if ttl, ok := translate.Milliseconds(task.Get("ttl")); ok {
+		keep = time.Duration(ttl)*time.Millisecond + x.Policy.TaskGrace
+	}
+	x.Do(Wake{Name: "forget", At: x.Now.Add(keep)})
+	if b.Cancel {
+		t.open(x, "cancel", "tasks/cancel")
+		return
+	}
+	if t.Asks {
+		t.hold(x)
+	}
+	t.watch(x)
+}
+
+func (t *modernTask) pace(x *Exec, task jsonrpc.Value) {
+	t.Interval = x.Policy.PollDefault.Milliseconds()
+	if ms, ok := translate.Milliseconds(task.Get("pollInterval")); ok {
+		t.Interval = max(ms, x.Policy.PollFloor.Milliseconds())
+	}
+	t.Next = x.Now.Add(time.Duration(t.Interval) * time.Millisecond)
+}
+
+func (t *modernTask) client(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	t.As = ev.Caller.Principal
+	w := waiter{Stream: ev.Label, ID: json.RawMessage(m.ID.Raw())}
+	switch m.Method {
+	case "tasks/get":
+		caps := m.At("params", "_meta", translate.MetaClientCaps)
+		if caps.Get("elicitation").Exists() || caps.Get("sampling").Exists() || caps.Get("roots").Exists() {
+			t.Asks = true
+		}
+		t.Gets = append(t.Gets, w)
+		t.show(x)
+	case "tasks/update":
+		t.update(x, m)
+		x.reply(ev.Label, jsonrpc.NewResult(m.ID, t.ack()))
+	case "tasks/cancel":
+		x.Do(Audit{What: "cancelled", Task: t.handle(x)})
+		t.cancel(x, w)
+	}
+}
+
+// ack is an empty acknowledgement with the server's name.
+func (t *modernTask) ack() []byte {
+	b := jsonrpc.NewObject().Str("resultType", "complete")
+	if len(t.Ready.ServerInfo) > 0 {
+		b.Raw("_meta", jsonrpc.NewObject().Raw(translate.MetaServerInfo, t.Ready.ServerInfo).Bytes())
+	}
+	return b.Bytes()
+}
+
+func (t *modernTask) left(x *Exec, stream string) {
+	t.Gets, _ = dropStream(t.Gets, stream)
+	t.Cancels, _ = dropStream(t.Cancels, stream)
+	if t.Driver != nil && t.Driver.Stream == stream {
+		// The driven call's stream was closed: for a modern client that is the
+		// cancel, and the work is a task.
+		t.Driver = nil
+		t.open(x, "cancel", "tasks/cancel")
+	}
+}
+
+// show answers tasks/get from what is known where that is final or fresh.
+func (t *modernTask) show(x *Exec) {
+	if t.Failure != nil {
+		t.answerGets(x)
+		return
+	}
+	if t.Final {
+		if raw, ok := x.Snapshot(t.handle(x)); ok {
+			t.answerWith(x, raw)
+			return
+		}
+		t.Final, t.Payload = false, nil
+		t.look(x)
+		return
+	}
+	if len(t.Task) > 0 && x.Now.Before(t.Next) && !translate.Terminal(t.Status) {
+		t.answerGets(x)
+		t.hold(x)
+		return
+	}
+	t.look(x)
+}
+
+// answerWith answers tasks/get with a result that is known whole.
+func (t *modernTask) answerWith(x *Exec, raw []byte) {
+	gets := t.Gets
+	t.Gets = nil
+	for _, w := range gets {
+		x.reply(w.Stream, jsonrpc.NewResult(w.id(), raw))
+	}
+}
+
+func (t *modernTask) answerGets(x *Exec) {
+	if len(t.Gets) > 0 {
+		t.answerWith(x, t.detailed("complete"))
+	}
+}
+
+// detailed is the task as it stands, never terminal without its payload.
+func (t *modernTask) detailed(kind string) []byte {
+	view := translate.TaskView{ID: t.ID, Status: translate.Working}
+	var p translate.Payload
+	switch {
+	case t.Failure != nil:
+		view.Status, p.Error = translate.Failed, t.Failure
+		view.Message = translate.FailureText(jsonrpc.Value{}, translate.ParseResult(t.Failure))
+	case t.Payload != nil && translate.Terminal(t.Status):
+		p = translate.Payload{Result: t.Payload.Result, Error: t.Payload.Error}
+		view.Status = translate.ModernStatus(t.Status, p.Result != nil, p.Error != nil)
+	case t.Status == translate.Cancelled:
+		view.Status = translate.Cancelled
+	case t.asking():
+		view.Status = translate.InputRequired
+	}
+	if p.Result != nil {
+		p.Result = translate.PayloadToModern(translate.ParseResult(p.Result))
+	}
+	var info []byte
+	if kind != "" {
+		info = t.Ready.ServerInfo
+	}
+	return translate.DetailedTask(translate.ParseResult(t.taskRaw()), view, kind, p, t.inputRequests(), info)
+}
+
+// taskRaw is the last Task, or the least one for a task that only its handle
+// remembers and whose server has not answered yet.
+func (t *modernTask) taskRaw() []byte {
+	if len(t.Task) == 0 {
+		return []byte(`{}`)
+	}
+	return t.Task
+}
+
+func (t *modernTask) asking() bool {
+	for _, q := range t.Open {
+		if !q.Answered {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *modernTask) inputRequests() []byte {
+	b := jsonrpc.NewObject()
+	for _, q := range t.Open {
+		if !q.Answered {
+			b.Raw(q.Key, q.Entry)
+		}
+	}
+	return b.Bytes()
+}
+
+// look asks the server for the task's state.
+func (t *modernTask) look(x *Exec) {
+	if !t.up("get") {
+		t.open(x, "get", "tasks/get")
+	}
+}
+
+// hold keeps a tasks/result open: the stream on which legacy servers put a
+// task's questions (2025-11-25 tasks, Input Required Status).
+func (t *modernTask) hold(x *Exec) {
+	if !t.up("result") && t.Payload == nil && !t.Final && t.Failure == nil && (t.Asks || translate.Terminal(t.Status) || t.Status == translate.InputRequired) {
+		t.open(x, "result", "tasks/result")
+	}
+}
+
+// open sends a request about the task in the session that knows it. Without
+// one (a restart) the pool is asked first.
+func (t *modernTask) open(x *Exec, label, method string) {
+	if t.Ready.Version == "" {
+		t.need(x)
+		return
+	}
+	params := jsonrpc.NewObject().Str("taskId", t.ServerID).Bytes()
+	msg := jsonrpc.NewRequest(jsonrpc.IntID(x.NextID("up/"+string(t.Pool))), method, params)
+	t.send(x, label, msg)
+}
+
+func (t *modernTask) send(x *Exec, label string, msg []byte) {
+	out := Outgoing{Verb: http.MethodPost, Msg: msg, Session: t.Ready.Session}
+	if f, _ := translate.Lookup(t.Ready.Version); f.VersionHeader {
+		out.Version = t.Ready.Version
+	}
+	x.Do(Open{Label: label, Upstream: x.r.upstream, As: t.As, Out: out})
+}
+
+func (t *modernTask) need(x *Exec) {
+	n := poolNeed{As: t.As, ClientInfo: json.RawMessage(`{"name":"taskbridge","version":` + string(jsonrpc.Quote(x.Policy.Version)) + `}`), ClientCaps: json.RawMessage("{}")}
+	x.Do(Tell{To: t.Pool, Name: "need", Data: mustJSON(n)})
+}
+
+func (t *modernTask) ready(x *Exec, r poolReady) {
+	if r.Version == "" {
+		raw := []byte(`{"code":-32603,"message":"the upstream server could not be reached"}`)
+		if r.Error != nil {
+			raw = r.Error
+		}
+		t.troubled(x, raw)
+		return
+	}
+	t.Ready = r
+	t.look(x)
+	if len(t.Cancels) > 0 && !t.up("cancel") {
+		t.open(x, "cancel", "tasks/cancel")
+	}
+}
+
+// update takes a client's answers: each becomes the response to the server's
+// own request; keys that are unknown or answered are ignored (tasks
+// extension, Task Update Requests).
+func (t *modernTask) update(x *Exec, m *jsonrpc.Message) {
+	for key, answer := range m.At("params", "inputResponses").Members() {
+		if answer.Type() != jsonrpc.Object {
+			continue
+		}
+		for i := range t.Open {
+			q := &t.Open[i]
+			if q.Key != key || q.Answered {
+				continue
+			}
+			q.Answered = true
+			q.Answer = translate.AnswerToLegacy(rawID(q.ID), answer, t.ServerID)
+			t.send(x, "say-"+q.Key, q.Answer)
+		}
+	}
+	if t.Next.After(x.Now) {
+		t.Next = x.Now
+	}
+	t.watch(x)
+}
+
+func (t *modernTask) cancel(x *Exec, w waiter) {
+	if t.Final || t.Failure != nil {
+		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.ack()))
+		return
+	}
+	t.Cancels = append(t.Cancels, w)
+	if !t.Ready.Cancel && t.Ready.Version != "" {
+		x.Do(Loss{What: string(translate.LossCancel)})
+		t.answerCancels(x)
+		return
+	}
+	if !t.up("cancel") {
+		t.open(x, "cancel", "tasks/cancel")
+	}
+}
+
+func (t *modernTask) answerCancels(x *Exec) {
+	cancels := t.Cancels
+	t.Cancels = nil
+	for _, w := range cancels {
+		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.ack()))
+	}
+}
+
+func (t *modernTask) timer(x *Exec, name string) {
+	switch name {
+	case "look":
+		if !t.Final && t.Failure == nil && t.watched() {
+			t.look(x)
+		}
+	case "hold":
+		t.hold(x)
+	case "say":
+		for _, q := range t.Open {
+			if q.Answered && q.Answer != nil && !t.up("say-"+q.Key) {
+				t.send(x, "say-"+q.Key, q.Answer)
+			}
+		}
+	case "forget":
+		if t.watched() {
+			x.Do(Wake{Name: "forget", At: x.Now.Add(x.Policy.TaskGrace)})
+			return
+		}
+		t.drop(x)
+	}
+}
+
+func (t *modernTask) watched() bool {
+	return t.Driver != nil || len(t.Watchers) > 0 || len(t.Gets) > 0
+}
+
+// watch looks at the server while a driven call or a listen stream waits.
+func (t *modernTask) watch(x *Exec) {
+	if t.Final || t.Failure != nil || (t.Driver == nil && len(t.Watchers) == 0) || t.up("get") {
+		return
+	}
+	if !x.Now.Before(t.Next) {
+		t.look(x)
+		return
+	}
+	x.Do(Wake{Name: "look", At: t.Next})
+}
+
+func (t *modernTask) drop(x *Exec) {
+	for _, q := range t.Open {
+		x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
+	}
+	x.Do(Del{Key: serverTaskKey(t.Pool, t.ServerID)}, Tell{To: t.Pool, Name: "release"}, Done{})
+}

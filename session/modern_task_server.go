@@ -1,0 +1,348 @@
+package session
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// server: what the legacy server says on one of the task's exchanges.
+func (t *modernTask) server(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	switch m.Kind {
+	case jsonrpc.Request:
+		// A question may come on any stream, tagged or not; on tasks/result of a
+		// task it is this task's (design: unattached questions).
+		if translate.IsQuestion(m.Method) && (ev.Label == "result" || translate.RelatedTask(m.Params()) == t.ServerID) {
+			t.question(x, m)
+			return
+		}
+		routeQuestion(x, t.Pool, m, func(raw []byte) { t.send(x, "say", raw) })
+		return
+	case jsonrpc.Notification:
+		if m.Method == "notifications/cancelled" {
+			t.withdrawn(x, m.At("params", "requestId").Raw())
+			return
+		}
+		routeNotice(x, t.Pool, m)
+		return
+	}
+	x.Do(Shut{Label: ev.Label}) // first: the same label may be opened again
+	delete(t.Ups, ev.Label)
+	if h := ev.Frame.HTTP; h != nil && h.Status == 404 && t.Ready.Session != "" && !t.Lost {
+		t.sessionLost(x)
+		return
+	}
+	switch ev.Label {
+	case "get":
+		t.looked(x, m)
+	case "result":
+		t.paid(x, m)
+	case "cancel":
+		t.cancelled(x, m)
+	}
+}
+
+// looked: a tasks/get of ours was answered.
+func (t *modernTask) looked(x *Exec, m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.ErrorResponse {
+		t.lookFailed(x, m)
+		return
+	}
+	t.Seen, t.Lost, t.Tries = true, false, 0
+	before := t.Status
+	task := m.Result()
+	if nested := translate.TaskOf(task); nested.Exists() {
+		task = nested
+	}
+	t.Task = json.RawMessage(task.Raw())
+	t.Status, _ = task.Get("status").Str()
+	t.pace(x, task)
+	t.answerCancels(x)
+	switch {
+	case t.Status == translate.Cancelled:
+		t.finish(x)
+	case translate.Terminal(t.Status) && t.Payload != nil:
+		t.finish(x)
+	case translate.Terminal(t.Status):
+		// Shown terminal only once the payload is in hand (case B1).
+		t.hold(x)
+	default:
+		t.hold(x)
+		t.answerGets(x)
+		if t.Status != before {
+			t.changed(x)
+		}
+		t.watch(x)
+	}
+}
+
+// lookFailed: the server does not know the task, or cannot say now.
+func (t *modernTask) lookFailed(x *Exec, m *jsonrpc.Message) {
+	code, _ := m.Error().Get("code").Int()
+	switch {
+	case code == -32602 && !t.Seen && len(t.Task) > 0:
+		// A modern handle must resolve at once: until the first good look the
+		// creation snapshot answers (tasks extension, Task Creation).
+		t.Tries++
+		if t.Tries <= maxFirstLooks {
+			t.Next = x.Now.Add(time.Duration(t.Interval) * time.Millisecond)
+			t.answerGets(x)
+			t.answerCancels(x)
+			t.watch(x)
+			return
+		}
+		t.unknown(x)
+	case code == -32602:
+		t.unknown(x)
+	default:
+		t.troubled(x, m.Error().Raw())
+	}
+}
+
+// maxFirstLooks bounds how often a server may not know a task it just made.
+const maxFirstLooks = 10
+
+func (t *modernTask) unknown(x *Exec) {
+	for _, w := range append(t.Gets, t.Cancels...) {
+		x.refuse(w.Stream, translate.Modern, w.id(), translate.CondUnknownTask, unknownTask, nil)
+	}
+	if t.Driver != nil {
+		x.refuse(t.Driver.Stream, translate.Modern, t.Driver.id(), translate.CondUnknownTask, unknownTask, nil)
+	}
+	for _, w := range t.Watchers {
+		x.Do(Tell{To: w.Op, Name: "unknown", Data: []byte(t.handle(x))})
+	}
+	t.drop(x)
+}
+
+// troubled: who asked now is told, who waits goes on.
+func (t *modernTask) troubled(x *Exec, rpcError []byte) {
+	asked := append(t.Gets, t.Cancels...)
+	t.Gets, t.Cancels = nil, nil
+	for _, w := range asked {
+		x.reply(w.Stream, errorWith(w.id(), rpcError))
+	}
+	t.Tries++
+	t.Next = x.Now.Add(backoff(x.Policy.RetryAfter, t.Tries))
+	t.watch(x)
+}
+
+// paid: tasks/result was answered, with the result or the error of the call.
+func (t *modernTask) paid(x *Exec, m *jsonrpc.Message) {
+	t.Payload = &payload{}
+	if m.Kind == jsonrpc.ErrorResponse {
+		t.Payload.Error = json.RawMessage(m.Error().Raw())
+	} else {
+		t.Payload.Result = json.RawMessage(m.Result().Raw())
+	}
+	if translate.Terminal(t.Status) {
+		t.settlePayload(x)
+		return
+	}
+	t.look(x) // for the final status, times and ttl
+}
+
+// settlePayload: "completed" but tasks/result errs: one more look tells
+// whether the task is gone (design section 5).
+func (t *modernTask) settlePayload(x *Exec) {
+	if t.Status == translate.Completed && t.Payload.Error != nil && !t.Lost {
+		t.Lost = true
+		t.look(x)
+		return
+	}
+	t.finish(x)
+}
+
+// finish: all that is to be known is known.
+func (t *modernTask) finish(x *Exec) {
+	for _, q := range t.Open {
+		x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
+	}
+	t.Open = nil
+	raw := t.detailed("complete")
+	t.answerWith(x, raw)
+	t.drive(x)
+	for _, w := range t.Watchers {
+		x.Do(Tell{To: w.Op, Name: "task", Data: t.detailed("")})
+	}
+	x.Do(Snap{Key: t.handle(x), Value: raw}, Unwake{Name: "look"})
+	if t.up("result") {
+		x.Do(Shut{Label: "result"})
+	}
+	t.Final, t.Payload = true, nil
+}
+
+// drive ends the plain call that this task serves.
+func (t *modernTask) drive(x *Exec) {
+	d := t.Driver
+	if d == nil {
+		return
+	}
+	t.Driver = nil
+	switch {
+	case t.Payload == nil:
+		x.reply(d.Stream, jsonrpc.NewError(d.id(), -32603, "the task was cancelled", nil))
+	case t.Payload.Error != nil:
+		x.reply(d.Stream, errorWith(d.id(), t.Payload.Error))
+	default:
+		m, err := jsonrpc.Decode(jsonrpc.NewResult(d.id(), t.Payload.Result), jsonrpc.Limits{})
+		if err != nil {
+			x.reply(d.Stream, jsonrpc.NewError(d.id(), -32603, "the server's result could not be read", nil))
+			return
+		}
+		x.reply(d.Stream, translate.ResultToModern("tools/call", m, t.Ready.ServerInfo))
+	}
+}
+
+// changed tells the listen streams; each message is a full snapshot.
+func (t *modernTask) changed(x *Exec) {
+	if len(t.Watchers) == 0 || len(t.Task) == 0 {
+		return
+	}
+	raw := t.detailed("")
+	for _, w := range t.Watchers {
+		x.Do(Tell{To: w.Op, Name: "task", Data: raw})
+	}
+}
+
+// cancelled: the server answered tasks/cancel. -32602 may mean finished or
+// unknown; one look tells (case B6).
+func (t *modernTask) cancelled(x *Exec, m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.ErrorResponse {
+		code, _ := m.Error().Get("code").Int()
+		switch code {
+		case -32602:
+			t.look(x)
+		case -32601:
+			x.Do(Loss{What: string(translate.LossCancel)})
+			t.answerCancels(x)
+		default:
+			t.troubled(x, m.Error().Raw())
+		}
+		return
+	}
+	t.answerCancels(x)
+	if m.Result().Get("taskId").Exists() {
+		t.Task, t.Seen = json.RawMessage(m.Result().Raw()), true
+		t.Status, _ = m.Result().Get("status").Str()
+		if t.Status == translate.Cancelled {
+			t.finish(x)
+			return
+		}
+	}
+	t.Next = x.Now
+	t.watch(x)
+}
+
+// question takes a server's request in: stored before it is shown, under a
+// key never used again in this task's life.
+func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
+	for _, q := range t.Open {
+		if string(q.ID) == string(m.ID.Raw()) {
+			return // the same request on a second stream
+		}
+	}
+	if t.Final || len(t.Open) >= maxQuestions {
+		t.send(x, "say", jsonrpc.NewError(m.ID, -32603, "the task takes no more questions", nil))
+		return
+	}
+	if t.Driver != nil {
+		// A plain modern call cannot be asked while it runs.
+		x.Do(Loss{What: string(translate.LossUnaskableInput)})
+		t.send(x, "say", unaskable(m))
+		return
+	}
+	t.Keys++
+	t.Open = append(t.Open, serverAsk{
+		Key: "q" + strconv.Itoa(t.Keys), ID: json.RawMessage(m.ID.Raw()),
+		Entry: translate.QuestionToModern(m.Method, m.Params()),
+	})
+	x.Do(Put{Key: serverAskKey(t.Pool, m.ID.Raw()), Value: []byte(x.ID)})
+	t.changed(x)
+}
+
+// unaskable answers a question nobody can be asked: an elicitation as
+// cancelled, the rest with an error.
+func unaskable(m *jsonrpc.Message) []byte {
+	if raw, ok := translate.RefusedAnswer(m.Method); ok {
+		return jsonrpc.NewResult(m.ID, raw)
+	}
+	return jsonrpc.NewError(m.ID, -32602, "the client cannot be asked", nil)
+}
+
+// withdrawn: the server took a question back.
+func (t *modernTask) withdrawn(x *Exec, id []byte) {
+	want, err := jsonrpc.IDFromRaw(id)
+	if err != nil {
+		return
+	}
+	for i, q := range t.Open {
+		if rawID(q.ID).Key() == want.Key() {
+			x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
+			t.Open = append(t.Open[:i], t.Open[i+1:]...)
+			t.changed(x)
+			return
+		}
+	}
+}
+
+// sessionLost: the server answered 404; the pool opens a new session and the
+// same server id is asked there once (case B8).
+func (t *modernTask) sessionLost(x *Exec) {
+	t.Lost = true
+	x.Do(Tell{To: t.Pool, Name: "lost", Data: []byte(t.Ready.Session)})
+	t.Ready = poolReady{}
+	t.need(x)
+}
+
+func (t *modernTask) serverEnd(x *Exec, ev Event) {
+	if h := ev.Frame.HTTP; h != nil && h.Status == 404 && ev.Fail == FailNone && t.Ready.Session != "" && !t.Lost {
+		t.sessionLost(x)
+		return
+	}
+	rpcError := translateError(failedOut(translate.Modern, jsonrpc.ID{}, ev))
+	switch ev.Label {
+	case "get":
+		t.troubled(x, rpcError)
+	case "result":
+		t.holdEnded(x, ev)
+	case "cancel":
+		t.troubled(x, rpcError)
+	default:
+		t.said(x, ev)
+	}
+}
+
+// holdEnded: tasks/result broke before it was answered. The task still runs;
+// questions stay answerable, and the stream is opened again.
+func (t *modernTask) holdEnded(x *Exec, ev Event) {
+	if t.Final || t.Payload != nil {
+		return
+	}
+	t.Tries++
+	if translate.Terminal(t.Status) {
+		// The payload is still missing, so the task still works (case B1).
+		t.answerGets(x)
+	}
+	x.Do(Wake{Name: "hold", At: x.Now.Add(backoff(x.Policy.RetryAfter, t.Tries))})
+}
+
+// said: an answer went to the server. Only a server's yes settles it.
+func (t *modernTask) said(x *Exec, ev Event) {
+	if ev.Fail != FailNone || !statusOK(ev) {
+		t.Tries++
+		x.Do(Wake{Name: "say", At: x.Now.Add(backoff(x.Policy.RetryAfter, t.Tries))})
+		return
+	}
+	for i, q := range t.Open {
+		if ev.Label == "say-"+q.Key {
+			x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
+			t.Open = append(t.Open[:i], t.Open[i+1:]...)
+			return
+		}
+	}
+}

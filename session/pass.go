@@ -1,0 +1,228 @@
+package session
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// passCall is one exchange between peers of one era: bytes go through as they
+// are. Only ids are sealed, and only where callers share what goes upstream.
+type passCall struct {
+	base
+	Era     translate.Era
+	Stream  string          `json:",omitempty"`
+	ID      json.RawMessage `json:",omitempty"`
+	Method  string          `json:",omitempty"`
+	Verb    string          `json:",omitempty"`
+	Session string          `json:",omitempty"` // our session
+	Owner   Principal       `json:",omitempty"`
+	Begun   bool            `json:",omitempty"`
+}
+
+// passDelete is what ends a server's session after ours.
+type passDelete struct {
+	Session, Version string
+	Principal        Principal
+}
+
+// passPost is a message nobody waits for an answer to.
+type passPost struct {
+	As  Principal
+	Out Outgoing
+}
+
+func (p *passCall) Step(x *Exec, ev Event) {
+	switch ev.Kind {
+	case EvClient:
+		p.client(x, ev)
+	case EvOp:
+		var post passPost
+		if ev.Name == "post" && json.Unmarshal(ev.Data, &post) == nil {
+			x.Do(Open{Label: "up", Upstream: x.r.upstream, As: post.As, Out: post.Out})
+			return
+		}
+		var d passDelete
+		if ev.Name == "delete" && json.Unmarshal(ev.Data, &d) == nil {
+			p.Verb = http.MethodDelete
+			x.Do(Open{Label: "up", Upstream: x.r.upstream, As: d.Principal, Out: Outgoing{Verb: http.MethodDelete, Session: d.Session, Version: d.Version}})
+		}
+	case EvOpened:
+		p.Begun = true
+		x.Do(Send{Stream: p.Stream, Out: Out{Begin: true}})
+	case EvServer:
+		if p.Stream != "" {
+			p.server(x, ev)
+		}
+	case EvServerEnd:
+		if p.Stream == "" {
+			x.Do(Done{})
+			return
+		}
+		p.end(x, ev)
+	case EvClientGone:
+		// Modern: the closed stream is the cancel (2026-07-28 basic/patterns/
+		// cancellation). Legacy: it is not (2025-11-25 basic/transports), but a
+		// GET stream serves nobody else.
+		if p.Era == translate.Modern || p.Verb == http.MethodGet {
+			p.release(x)
+			x.Do(Done{})
+		}
+	}
+}
+
+func (p *passCall) client(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	p.Era, p.Stream, p.Verb = ev.Caller.Era, ev.Label, http.MethodPost
+	out := Outgoing{Verb: http.MethodPost, Version: ev.Caller.Version, Header: ev.Caller.Header}
+	if sess := ev.Session; sess != nil {
+		p.Session, out.Session = sess.ID, sess.UpSession
+	}
+	if m == nil {
+		p.Verb = ev.Frame.HTTP.Verb
+		out.Verb = p.Verb
+		if p.Verb == http.MethodGet {
+			x.Do(Tell{To: sessionOp(p.Session), Name: "hold"})
+		}
+	} else {
+		out.Msg = m.Raw
+		p.Method = m.Method
+		if m.Kind == jsonrpc.Request {
+			p.ID = json.RawMessage(m.ID.Raw())
+		}
+		if x.Policy.SealSameEra {
+			p.Owner = taskPrincipal(ev.Caller)
+			raw, ok := openIDs(x, m, p.Method, p.Owner)
+			if !ok {
+				x.refuse(p.Stream, p.Era, messageID(m), translate.CondUnknownTask, unknownTask, nil)
+				x.Do(Done{})
+				return
+			}
+			if len(raw) != len(m.Raw) && p.Era == translate.Modern {
+				out.Header = renamed(out.Header, raw)
+			}
+			out.Msg = raw
+		}
+	}
+	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: ev.Caller.Principal, Out: out, Feeds: ev.Label})
+}
+
+func (p *passCall) server(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	raw := m.Raw
+	if x.Policy.SealSameEra {
+		raw = sealIDs(x, m, p.Method, p.Owner)
+	}
+	final := p.ID != nil && (m.Kind == jsonrpc.Response || m.Kind == jsonrpc.ErrorResponse) &&
+		(m.ID.Key() == rawID(p.ID).Key() || m.ID.IsZero() && !p.Begun)
+	out := Out{Raw: raw, Final: final}
+	if h := ev.Frame.HTTP; h != nil && !p.Begun {
+		out.Status = h.Status
+		out.Header = passHeaders(h.Header)
+	}
+	x.Do(Send{Stream: p.Stream, Out: out})
+	if final {
+		x.Do(Done{})
+	}
+}
+
+// passHeaders are the reply's headers that mean the same on our side.
+func passHeaders(h http.Header) http.Header {
+	var out http.Header
+	for _, key := range []string{"Www-Authenticate", "Retry-After"} {
+		if v := h.Values(key); len(v) > 0 {
+			if out == nil {
+				out = http.Header{}
+			}
+			out[key] = v
+		}
+	}
+	return out
+}
+
+func (p *passCall) release(x *Exec) {
+	if p.Verb == http.MethodGet && p.Session != "" {
+		x.Do(Tell{To: sessionOp(p.Session), Name: "unhold"})
+	}
+}
+
+// end: the server said all it had to say, or the exchange broke.
+func (p *passCall) end(x *Exec, ev Event) {
+	defer x.Do(Done{})
+	p.release(x)
+	status := 0
+	if ev.Frame.HTTP != nil {
+		status = ev.Frame.HTTP.Status
+	}
+	switch {
+	case ev.Fail == FailNone && status == 404 && p.Session != "":
+		// The server forgot the session, so ours is over too: the client starts
+		// anew as it would without us (2025-11-25 basic/transports).
+		x.Do(Tell{To: sessionOp(p.Session), Name: "lost"})
+		x.refuse(p.Stream, p.Era, rawID(p.ID), translate.CondUnknownSession, "the server no longer knows this session; send initialize again", nil)
+	case p.Begun && (p.ID == nil || p.Era == translate.Legacy):
+		x.Do(Send{Stream: p.Stream, Out: Out{Final: true}})
+	case p.ID == nil && status/100 == 2 && p.Verb == http.MethodPost:
+		x.Do(Send{Stream: p.Stream, Out: Out{Final: true, Status: 202}})
+	case p.ID == nil && status != 0 && ev.Fail == FailNone:
+		x.Do(Send{Stream: p.Stream, Out: Out{Final: true, Status: status, Header: passHeaders(ev.Frame.HTTP.Header)}})
+	default:
+		x.Do(Send{Stream: p.Stream, Out: failedOut(p.Era, rawID(p.ID), ev)})
+	}
+}
+
+// openIDs puts the server's ids where the client sent our handles.
+func openIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) ([]byte, bool) {
+	ids := translate.Facts(m, method).TaskIDs
+	if len(ids) == 0 {
+		return m.Raw, true
+	}
+	e := m.Edit()
+	for _, v := range ids {
+		s, _ := v.Str()
+		ref, ok := x.Handles().OpenTask(s, owner)
+		if !ok || ref.Minted || ref.Upstream != x.r.upstream {
+			return nil, false
+		}
+		e.Replace(v, jsonrpc.Quote(ref.ID))
+	}
+	return e.Bytes(), true
+}
+
+// sealIDs is the inverse; tasks of others leave a list.
+func sealIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) []byte {
+	if m.Method != "" {
+		method = m.Method
+	}
+	e := m.Edit()
+	if method == "tasks/list" && m.Kind == jsonrpc.Response {
+		for t := range m.Result().Get("tasks").Elems() {
+			id, _ := t.Get("taskId").Str()
+			if _, own := x.Get(ownKey(x, owner, id)); !own {
+				e.Delete(t)
+			}
+		}
+	}
+	for _, v := range translate.Facts(m, method).TaskIDs {
+		id, _ := v.Str()
+		// Empty for an id too long to seal: then nobody can use it, which is
+		// better than everybody.
+		e.Replace(v, jsonrpc.Quote(x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, ID: id, Principal: owner})))
+	}
+	if task := translate.TaskOf(m.Result()); method == "tools/call" && task.Exists() {
+		id, _ := task.Get("taskId").Str()
+		x.Do(Put{Key: ownKey(x, owner, id), Value: []byte("1")})
+	}
+	return e.Bytes()
+}
+
+func ownKey(x *Exec, owner Principal, id string) string {
+	return "own/" + x.Handles().MaskText("own", string(owner)) + "/" + x.Handles().MaskText("own", id)
+}
+
+// renamed rewrites the mirrored headers after the body changed.
+func renamed(h http.Header, raw []byte) http.Header {
+	return modernOut(raw, "", h).Header
+}

@@ -1,0 +1,447 @@
+package session
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// poolSession is our session with a legacy server on behalf of modern
+// clients of one principal, client info and capabilities (design: session
+// pool). Calls start after the server took notifications/initialized and the
+// GET stream is open or refused.
+type poolSession struct {
+	base
+	As         Principal       `json:",omitempty"`
+	Phase      string          `json:",omitempty"` // "", opening, ready
+	Private    bool            `json:",omitempty"` // leased by one call
+	Session    string          `json:",omitempty"`
+	Version    string          `json:",omitempty"`
+	Init       json.RawMessage `json:",omitempty"` // result of initialize
+	ClientInfo json.RawMessage `json:",omitempty"`
+	ClientCaps json.RawMessage `json:",omitempty"` // legacy form
+	Waiting    []OpID          `json:",omitempty"`
+	Leases     int             `json:",omitempty"` // calls, tasks and listens that use it
+	Used       time.Time       `json:",omitzero"`
+	GetTries   int             `json:",omitempty"`
+	NoGet      bool            `json:",omitempty"` // the server offers no GET stream
+	Tools      []byte          `json:",omitempty"` // name -> support, while pages come
+	Pages      int             `json:",omitempty"`
+	ToolWait   []OpID          `json:",omitempty"`
+	Listens    []OpID          `json:",omitempty"`
+}
+
+// poolNeed is what a call says when it needs the session.
+type poolNeed struct {
+	As         Principal
+	ClientInfo json.RawMessage
+	ClientCaps json.RawMessage
+	Private    bool
+}
+
+// poolReady is what it hears.
+type poolReady struct {
+	Session, Version string
+	ServerInfo       json.RawMessage
+	Tasks            bool
+	Cancel           bool
+	Logging          bool
+	Error            json.RawMessage `json:",omitempty"` // instead: a JSON-RPC error
+	Out              *Out            `json:",omitempty"` // instead: what the client gets
+}
+
+func (p *poolSession) Step(x *Exec, ev Event) {
+	switch ev.Kind {
+	case EvOp:
+		p.told(x, ev)
+	case EvOpened:
+		if ev.Label == "get" {
+			p.GetTries = 0
+			p.ready(x)
+		}
+	case EvServer:
+		p.server(x, ev)
+	case EvServerEnd:
+		p.serverEnd(x, ev)
+	case EvTimer:
+		p.timer(x, ev.Name)
+	}
+}
+
+func (p *poolSession) told(x *Exec, ev Event) {
+	switch ev.Name {
+	case "need":
+		p.need(x, ev)
+	case "lease":
+		p.Leases++
+	case "release":
+		p.Leases--
+		p.Used = x.Now
+		if p.Private && p.Leases <= 0 {
+			p.close(x)
+		}
+	case "lost":
+		if p.Phase == "ready" && string(ev.Data) == p.Session {
+			p.lost(x)
+		}
+	case "tools":
+		p.Used = x.Now
+		p.ToolWait = append(p.ToolWait, ev.From)
+		p.listTools(x)
+	case "listen":
+		p.Listens = append(p.Listens, ev.From)
+	case "unlisten":
+		p.Listens = removeOp(p.Listens, ev.From)
+	}
+	if p.Phase == "" {
+		x.Do(Done{})
+	}
+}
+
+func removeOp(list []OpID, op OpID) []OpID {
+	for i, o := range list {
+		if o == op {
+			return append(list[:i], list[i+1:]...)
+		}
+	}
+	return list
+}
+
+func (p *poolSession) need(x *Exec, ev Event) {
+	var n poolNeed
+	if json.Unmarshal(ev.Data, &n) != nil {
+		return
+	}
+	p.Used = x.Now
+	p.As = n.As
+	if p.Phase == "ready" {
+		p.tellReady(x, ev.From)
+		return
+	}
+	p.Waiting = append(p.Waiting, ev.From)
+	if p.Phase == "" {
+		p.ClientInfo, p.ClientCaps, p.Private = n.ClientInfo, n.ClientCaps, n.Private
+		p.initialize(x)
+		x.Do(Wake{Name: "idle", At: x.Now.Add(x.Policy.SessionIdle)})
+	}
+}
+
+func (p *poolSession) initialize(x *Exec) {
+	p.Phase, p.Session, p.Version = "opening", "", ""
+	params := jsonrpc.NewObject().Str("protocolVersion", translate.LatestLegacy).
+		Raw("capabilities", p.ClientCaps).Raw("clientInfo", p.ClientInfo).Bytes()
+	msg := jsonrpc.NewRequest(jsonrpc.IntID(x.NextID("up/"+string(x.ID))), "initialize", params)
+	p.open(x, "init", Outgoing{Verb: http.MethodPost, Msg: msg})
+}
+
+func (p *poolSession) open(x *Exec, label string, out Outgoing) {
+	out.Session = p.Session
+	if f, _ := translate.Lookup(p.Version); f.VersionHeader {
+		out.Version = p.Version
+	}
+	x.Do(Open{Label: label, Upstream: x.r.upstream, As: p.As, Out: out})
+}
+
+func (p *poolSession) server(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	switch {
+	case m.Kind == jsonrpc.Request:
+		p.question(x, m)
+	case m.Kind == jsonrpc.Notification:
+		p.notice(x, m)
+	case ev.Label == "init" && p.Phase == "opening" && p.Init == nil:
+		p.opened(x, ev)
+	case ev.Label == "tools":
+		x.Do(Shut{Label: "tools"})
+		delete(p.Ups, "tools")
+		p.toolPage(x, m)
+	}
+}
+
+func (p *poolSession) opened(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	if m.Kind == jsonrpc.ErrorResponse {
+		p.fail(x, poolReady{Error: json.RawMessage(m.Error().Raw())})
+		return
+	}
+	if ev.Frame.HTTP != nil {
+		p.Session = ev.Frame.HTTP.Header.Get(headerSession)
+	}
+	p.Version, _ = m.Result().Get("protocolVersion").Str()
+	p.Init = json.RawMessage(m.Result().Raw())
+	x.Do(Shut{Label: "init"})
+	delete(p.Ups, "init")
+	p.open(x, "inited", Outgoing{Verb: http.MethodPost, Msg: jsonrpc.NewNotification("notifications/initialized", nil)})
+}
+
+func (p *poolSession) fail(x *Exec, r poolReady) {
+	for _, op := range p.Waiting {
+		x.Do(Tell{To: op, Name: "ready", Data: mustJSON(r)})
+	}
+	for _, op := range p.ToolWait {
+		x.Do(Tell{To: op, Name: "tools"})
+	}
+	x.Do(Done{})
+}
+
+// ready answers those who waited.
+func (p *poolSession) ready(x *Exec) {
+	if p.Phase != "opening" {
+		return
+	}
+	p.Phase = "ready"
+	for _, op := range p.Waiting {
+		p.tellReady(x, op)
+	}
+	p.Waiting = nil
+	if len(p.ToolWait) > 0 {
+		p.listTools(x)
+	}
+}
+
+func (p *poolSession) view() poolReady {
+	init := translate.ParseResult(p.Init)
+	caps := init.Get("capabilities")
+	return poolReady{
+		Session: p.Session, Version: p.Version, ServerInfo: json.RawMessage(init.Get("serverInfo").Raw()),
+		Tasks: translate.LegacyTakesTasks(caps), Cancel: caps.Get("tasks").Get("cancel").Exists(), Logging: caps.Get("logging").Exists(),
+	}
+}
+
+func (p *poolSession) tellReady(x *Exec, op OpID) {
+	x.Do(Tell{To: op, Name: "ready", Data: mustJSON(p.view())})
+}
+
+func (p *poolSession) serverEnd(x *Exec, ev Event) {
+	switch ev.Label {
+	case "init":
+		if p.Init == nil {
+			out := failedOut(translate.Modern, jsonrpc.ID{}, ev)
+			p.fail(x, poolReady{Out: &out})
+		}
+	case "inited":
+		if ev.Fail != FailNone || !statusOK(ev) {
+			out := failedOut(translate.Modern, jsonrpc.ID{}, ev)
+			p.fail(x, poolReady{Out: &out})
+			return
+		}
+		p.openGet(x)
+	case "get":
+		p.getEnded(x, ev)
+	case "tools":
+		p.toolsDone(x)
+	}
+}
+
+// openGet opens the stream on which a server may ask outside of any request.
+func (p *poolSession) openGet(x *Exec) {
+	if p.Session == "" || p.NoGet {
+		p.ready(x)
+		return
+	}
+	p.open(x, "get", Outgoing{Verb: http.MethodGet})
+}
+
+// getEnded: a server without GET streams says so once; a stream that broke
+// is opened again with back-off.
+func (p *poolSession) getEnded(x *Exec, ev Event) {
+	status := 0
+	if ev.Frame.HTTP != nil {
+		status = ev.Frame.HTTP.Status
+	}
+	switch {
+	case status == 404 && p.Phase == "ready":
+		p.lost(x)
+		return
+	case status/100 == 4:
+		p.NoGet = true
+	default:
+		p.GetTries++
+		x.Do(Wake{Name: "get", At: x.Now.Add(backoff(x.Policy.RetryAfter, p.GetTries))})
+	}
+	p.ready(x)
+}
+
+// lost: the server forgot the session. The next call opens a new one; task
+// ids stay the same (design: session pool, 404).
+func (p *poolSession) lost(x *Exec) {
+	x.Do(Shut{Label: "get"})
+	delete(p.Ups, "get")
+	p.Init = nil
+	p.initialize(x)
+}
+
+func (p *poolSession) timer(x *Exec, name string) {
+	switch name {
+	case "get":
+		if p.Phase == "ready" && !p.up("get") && !p.NoGet {
+			p.open(x, "get", Outgoing{Verb: http.MethodGet})
+		}
+	case "idle":
+		due := p.Used.Add(x.Policy.SessionIdle)
+		if p.Leases > 0 || len(p.Listens) > 0 {
+			due = x.Now.Add(x.Policy.SessionIdle)
+		}
+		if due.After(x.Now) {
+			x.Do(Wake{Name: "idle", At: due})
+			return
+		}
+		p.close(x)
+	}
+}
+
+func (p *poolSession) close(x *Exec) {
+	if p.Session != "" {
+		x.Do(Tell{To: OpID("pass:end-" + string(x.ID)), Name: "delete", Data: mustJSON(passDelete{p.Session, p.Version, p.As})})
+	}
+	x.Do(Del{Key: toolsKey(x.ID)}, Done{})
+}
+
+// serverTaskKey finds our task by the server's session and id.
+func serverTaskKey(pool OpID, serverID string) string {
+	return "tid/" + string(pool) + "/" + serverID
+}
+
+// question: a server's request on the GET stream. One about a task goes to
+// it; ping is answered at once; the rest belongs to nothing we know.
+func (p *poolSession) question(x *Exec, m *jsonrpc.Message) {
+	routeQuestion(x, x.ID, m, func(raw []byte) {
+		p.open(x, "say"+m.ID.Key(), Outgoing{Verb: http.MethodPost, Msg: raw})
+	})
+}
+
+// routeQuestion leads a legacy server's request to its task, or answers it by
+// say when it has none.
+func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte)) {
+	switch {
+	case m.Method == "ping":
+		say(jsonrpc.NewResult(m.ID, []byte("{}")))
+		return
+	case translate.IsQuestion(m.Method):
+		if id := translate.RelatedTask(m.Params()); id != "" {
+			if op, ok := x.Get(serverTaskKey(pool, id)); ok {
+				x.Do(Tell{To: OpID(op), Name: "question", Data: m.Raw})
+				return
+			}
+		}
+		x.Do(Loss{What: string(translate.LossUnattached)})
+		say(jsonrpc.NewError(m.ID, -32603, "no client can be asked at this point", nil))
+		return
+	}
+	if len(m.Method) > 6 && m.Method[:6] == "tasks/" {
+		x.Do(Loss{What: string(translate.LossServerTaskMethod)})
+	}
+	say(jsonrpc.NewError(m.ID, -32601, "method not found", nil))
+}
+
+func (p *poolSession) notice(x *Exec, m *jsonrpc.Message) {
+	routeNotice(x, x.ID, m)
+	if m.Method == "notifications/tools/list_changed" {
+		x.Do(Del{Key: toolsKey(x.ID)})
+	}
+	for _, op := range p.Listens {
+		x.Do(Tell{To: op, Name: "notice", Data: m.Raw})
+	}
+}
+
+// routeNotice leads what a legacy server says about a task to the task.
+func routeNotice(x *Exec, pool OpID, m *jsonrpc.Message) {
+	id := translate.RelatedTask(m.Params())
+	name := "notice"
+	switch m.Method {
+	case "notifications/tasks/status":
+		id, _ = m.At("params", "taskId").Str()
+		name = "status"
+	case "notifications/cancelled":
+		if id == "" {
+			if raw, ok := x.Get(serverAskKey(pool, m.At("params", "requestId").Raw())); ok {
+				x.Do(Tell{To: OpID(raw), Name: "withdrawn", Data: m.At("params", "requestId").Raw()})
+			}
+			return
+		}
+		name = "withdrawn"
+	}
+	if id == "" {
+		return
+	}
+	op, ok := x.Get(serverTaskKey(pool, id))
+	if !ok {
+		if name == "status" {
+			x.Do(Loss{What: string(translate.LossStatusNotice)})
+		}
+		return
+	}
+	data := m.Raw
+	if name == "withdrawn" {
+		data = m.At("params", "requestId").Raw()
+	}
+	x.Do(Tell{To: OpID(op), Name: name, Data: data})
+}
+
+// serverAskKey finds the task a server's request belongs to by its id.
+func serverAskKey(pool OpID, id []byte) string {
+	key := string(id)
+	if parsed, err := jsonrpc.IDFromRaw(id); err == nil {
+		key = parsed.Key()
+	}
+	return "sask/" + string(pool) + "/" + key
+}
+
+func toolsKey(pool OpID) string { return "tools/" + string(pool) }
+
+// maxToolPages bounds how far a list is followed.
+const maxToolPages = 50
+
+// toolSupport is what calls need to know of a server's tools.
+type toolSupport map[string]string
+
+func (p *poolSession) listTools(x *Exec) {
+	if p.Phase != "ready" || p.up("tools") {
+		return
+	}
+	p.Tools, p.Pages = nil, 0
+	p.openTools(x, "")
+}
+
+func (p *poolSession) openTools(x *Exec, cursor string) {
+	params := jsonrpc.NewObject()
+	if cursor != "" {
+		params.Str("cursor", cursor)
+	}
+	p.Pages++
+	msg := jsonrpc.NewRequest(jsonrpc.IntID(x.NextID("up/"+string(x.ID))), "tools/list", params.Bytes())
+	p.open(x, "tools", Outgoing{Verb: http.MethodPost, Msg: msg})
+}
+
+func (p *poolSession) toolPage(x *Exec, m *jsonrpc.Message) {
+	known := toolSupport{}
+	if len(p.Tools) > 0 {
+		_ = json.Unmarshal(p.Tools, &known)
+	}
+	for tool := range m.Result().Get("tools").Elems() {
+		name, ok := tool.Get("name").Str()
+		if support := translate.TaskSupport(tool); ok && support != "" {
+			known[name] = support
+		}
+	}
+	p.Tools = mustJSON(known)
+	if cursor, _ := m.Result().Get("nextCursor").Str(); cursor != "" && p.Pages < maxToolPages {
+		p.openTools(x, cursor)
+		return
+	}
+	p.toolsDone(x)
+}
+
+func (p *poolSession) toolsDone(x *Exec) {
+	if p.Tools == nil {
+		p.Tools = []byte("{}")
+	}
+	x.Do(Put{Key: toolsKey(x.ID), Value: p.Tools})
+	for _, op := range p.ToolWait {
+		x.Do(Tell{To: op, Name: "tools"})
+	}
+	p.ToolWait, p.Tools = nil, nil
+}

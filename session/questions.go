@@ -1,0 +1,180 @@
+package session
+
+import (
+	"encoding/json"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// maxQuestions bounds the questions one call or task may have open at once.
+const maxQuestions = 64
+
+// question is one entry of a modern server's inputRequests on its way to a
+// legacy client.
+type question struct {
+	Key     string          `json:"k"`
+	Method  string          `json:"m"`
+	Params  json.RawMessage `json:"p,omitempty"`
+	AskID   int64           `json:"i,omitempty"` // id of our newest request to the client; 0: not asked
+	Stream  string          `json:"s,omitempty"`
+	Session string          `json:"n,omitempty"`
+	Answer  json.RawMessage `json:"a,omitempty"`
+	Sent    bool            `json:"t,omitempty"` // tasks/update is on its way
+	Acked   bool            `json:"d,omitempty"` // the server has the answer
+	Refused bool            `json:"r,omitempty"` // the client cannot or will not
+}
+
+// questions are the open ones of a call or task, in the server's order.
+type questions struct {
+	Open []question `json:"q,omitempty"`
+}
+
+func (q *questions) find(key string) *question {
+	for i := range q.Open {
+		if q.Open[i].Key == key {
+			return &q.Open[i]
+		}
+	}
+	return nil
+}
+
+// add takes new keys of an inputRequests object in; known keys are left as
+// they are, so that nothing is asked twice (tasks extension, Task Update
+// Requests).
+func (q *questions) add(x *Exec, requests jsonrpc.Value) {
+	for key, entry := range requests.Members() {
+		if q.find(key) != nil || len(q.Open) >= maxQuestions {
+			continue
+		}
+		method, _ := entry.Get("method").Str()
+		item := question{Key: key, Method: method}
+		if p := entry.Get("params"); p.Type() == jsonrpc.Object {
+			item.Params = json.RawMessage(p.Raw())
+		}
+		if !translate.IsQuestion(method) {
+			item.Refused = true
+		}
+		q.Open = append(q.Open, item)
+	}
+}
+
+// ask puts the unasked questions to a client on one of its streams. A mode
+// the client did not declare is never shown: an elicitation is answered
+// "cancel", the rest is marked refused.
+func (q *questions) ask(x *Exec, sess *legacySession, stream, handle string) {
+	caps, _ := jsonrpc.ParseValue(sess.ClientCaps)
+	for i := range q.Open {
+		item := &q.Open[i]
+		if item.AskID != 0 || item.Answer != nil || item.Refused {
+			continue
+		}
+		params := questionParams(item.Params)
+		if !translate.ClientCan(caps, item.Method, params) {
+			item.refuse(x)
+			continue
+		}
+		q.put(x, item, sess, stream, handle, params)
+	}
+}
+
+// questionParams reads kept params with the members a rule reads open.
+func questionParams(raw []byte) jsonrpc.Value {
+	if len(raw) == 0 {
+		return jsonrpc.Value{}
+	}
+	m, err := jsonrpc.Decode(jsonrpc.NewNotification("q", raw), jsonrpc.Limits{})
+	if err != nil {
+		return jsonrpc.Value{}
+	}
+	return m.Params()
+}
+
+func (q *questions) put(x *Exec, item *question, sess *legacySession, stream, handle string, params jsonrpc.Value) {
+	id := x.AskID(sess.ID)
+	elicitation := ""
+	if mode, _ := params.Get("mode").Str(); item.Method == "elicitation/create" && mode == "url" {
+		elicitation = x.Token(18)
+	}
+	item.AskID, item.Stream, item.Session = id, stream, sess.ID
+	raw := translate.QuestionToLegacy(jsonrpc.IntID(id), item.Method, params, handle, elicitation)
+	x.Do(Ask{Session: sess.ID, ID: id, Name: item.Key, Stream: stream, Raw: raw})
+}
+
+func (item *question) refuse(x *Exec) {
+	x.Do(Loss{What: string(translate.LossUnaskableInput)})
+	if raw, ok := translate.RefusedAnswer(item.Method); ok {
+		item.Answer = raw
+		return
+	}
+	item.Refused = true
+}
+
+// refused names the method of a question that can get no answer, or "".
+func (q *questions) refused() string {
+	for _, item := range q.Open {
+		if item.Refused {
+			return item.Method
+		}
+	}
+	return ""
+}
+
+// answered takes a client's response in. method is empty for a key that is
+// not waiting; rpcError is set when the client's error has no other form.
+func (q *questions) answered(key string, m *jsonrpc.Message) (method string, rpcError []byte) {
+	item := q.find(key)
+	if item == nil || item.Answer != nil {
+		return "", nil
+	}
+	item.AskID = 0
+	if m.Kind == jsonrpc.Response {
+		item.Answer = translate.AnswerToModern(m.Result())
+		return item.Method, nil
+	}
+	if raw, ok := translate.RefusedAnswer(item.Method); ok {
+		item.Answer = raw
+		return item.Method, nil
+	}
+	return item.Method, m.Error().Raw()
+}
+
+// complete: no question waits for its client.
+func (q *questions) complete() bool {
+	for _, item := range q.Open {
+		if item.Answer == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// responses is the inputResponses object of all answers.
+func (q *questions) responses() []byte {
+	b := jsonrpc.NewObject()
+	for _, item := range q.Open {
+		if item.Answer != nil {
+			b.Raw(item.Key, item.Answer)
+		}
+	}
+	return b.Bytes()
+}
+
+// withdraw takes back what the client was asked and has not answered.
+func (q *questions) withdraw(x *Exec, session string) {
+	for i := range q.Open {
+		q.Open[i].withdraw(x)
+	}
+}
+
+func (item *question) withdraw(x *Exec) {
+	if item.AskID == 0 {
+		return
+	}
+	params := jsonrpc.NewObject().Int("requestId", item.AskID).Str("reason", "no longer needed").Bytes()
+	x.Do(
+		Unask{Session: item.Session, ID: item.AskID},
+		Send{Stream: item.Stream, Out: Out{Raw: jsonrpc.NewNotification("notifications/cancelled", params)}},
+	)
+	item.AskID = 0
+}

@@ -1,0 +1,274 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// Client takes one message in and leads it to its operation.
+func (r *Runner) Client(ctx context.Context, in Inbound, s *ClientStream) {
+	if r.tap != nil {
+		r.tap.Frame(in.Frame)
+	}
+	r.creds.Put(in.Caller.Principal, in.Caller.Credential)
+	if in.Caller.Era == translate.Modern {
+		r.modernClient(ctx, in, s)
+		return
+	}
+	r.legacyClient(ctx, in, s)
+}
+
+func (r *Runner) refuse(s *ClientStream, era translate.Era, m *jsonrpc.Message, c translate.Cond, message string) {
+	s.Send(refusal(era, messageID(m), c, message, nil))
+}
+
+func messageID(m *jsonrpc.Message) jsonrpc.ID {
+	if m != nil && m.Kind == jsonrpc.Request {
+		return m.ID
+	}
+	return jsonrpc.ID{}
+}
+
+// start hands a message to an operation that answers on s.
+func (r *Runner) start(op OpID, ev Event, s *ClientStream) {
+	ev.Kind, ev.Label = EvClient, s.ID
+	r.attach(s, op)
+	r.deliver(op, ev)
+}
+
+// face asks what the server speaks; the answer to a failure is an HTTP
+// status, never a JSON-RPC error alone: clients read any as "legacy".
+func (r *Runner) face(ctx context.Context, in Inbound, s *ClientStream) (Face, bool) {
+	f, err := r.faces.Face(ctx, Target{Upstream: r.upstream, Principal: in.Caller.Principal, Credential: in.Caller.Credential})
+	if err == nil {
+		return f, true
+	}
+	out := refusal(in.Caller.Era, messageID(in.Frame.Msg), translate.CondUpstreamUndecided, "the upstream server could not be reached or did not say which revision it speaks; try again", nil)
+	if d, ok := errors.AsType[*DialError](err); ok {
+		switch {
+		case d.HTTP != nil && (d.Status == 401 || d.Status == 403):
+			out = Out{Final: true, Status: d.Status, Header: d.HTTP.Header}
+		case d.Fail == FailUnreachable, d.Fail == FailRedirect:
+			out.Status = translate.ReplyFor(translate.CondUpstreamDown, in.Caller.Era).Status
+		case d.Status == 504:
+			out.Status = d.Status
+		}
+	}
+	r.log.Warn("era of upstream undecided", "upstream", r.upstream, "err", err)
+	s.Send(out)
+	return Face{}, false
+}
+
+func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) {
+	m := in.Frame.Msg
+	if m != nil && m.Kind == jsonrpc.Request {
+		switch m.Method {
+		case "initialize":
+			if face, ok := r.face(ctx, in, s); ok {
+				id := r.token(18)
+				r.start(sessionOp(id), Event{Frame: in.Frame, Caller: in.Caller, Face: face}, s)
+			}
+			return
+		case "ping":
+			if in.Caller.Session == "" {
+				s.Send(Out{Raw: jsonrpc.NewResult(m.ID, []byte("{}")), Final: true})
+				return
+			}
+		}
+	}
+	if in.Caller.Session == "" {
+		r.refuse(s, translate.Legacy, m, translate.CondNoSession, "this request needs an Mcp-Session-Id header; send initialize first")
+		return
+	}
+	sess := new(legacySession)
+	if len(in.Caller.Session) > 128 || !r.load(sessionOp(in.Caller.Session), sess) ||
+		sess.Phase != sessionReady || sess.Principal != in.Caller.Principal {
+		r.refuse(s, translate.Legacy, m, translate.CondUnknownSession, "unknown session; send initialize again")
+		return
+	}
+	if time.Since(sess.Used) > r.policy.SessionIdle/8 {
+		r.deliver(sessionOp(sess.ID), Event{Kind: EvOp, Name: "touch"})
+	}
+	ev := Event{Frame: in.Frame, Caller: in.Caller, Session: sess}
+	if sess.Era == translate.Legacy {
+		r.passLegacy(ev, s)
+		return
+	}
+	r.bridgeLegacy(ev, s)
+}
+
+// passLegacy: both peers are legacy; messages go through as they are.
+func (r *Runner) passLegacy(ev Event, s *ClientStream) {
+	m := ev.Frame.Msg
+	if m == nil && ev.Frame.HTTP != nil && ev.Frame.HTTP.Verb == "DELETE" {
+		r.start(sessionOp(ev.Session.ID), ev, s)
+		return
+	}
+	r.start(OpID("pass:"+s.ID), ev, s)
+}
+
+// bridgeLegacy: a legacy client before a modern server.
+func (r *Runner) bridgeLegacy(ev Event, s *ClientStream) {
+	m, sess := ev.Frame.Msg, ev.Session
+	if m == nil {
+		r.start(sessionOp(sess.ID), ev, s)
+		return
+	}
+	accepted := Out{Final: true, Status: 202}
+	switch m.Kind {
+	case jsonrpc.Response, jsonrpc.ErrorResponse:
+		r.answer(sess.ID, m)
+		s.Send(accepted)
+		return
+	case jsonrpc.Notification:
+		if m.Method == "notifications/cancelled" {
+			if id, err := jsonrpc.IDFromRaw(m.At("params", "requestId").Raw()); err == nil {
+				r.cancelCall(sess.ID, id)
+			}
+		}
+		s.Send(accepted)
+		return
+	}
+	switch translate.ActionFor(m.Method, translate.Legacy) {
+	case translate.Refuse:
+		r.refuse(s, translate.Legacy, m, translate.CondUnknownMethod, "method not found: "+m.Method)
+	case translate.Local:
+		if m.Method == "ping" {
+			s.Send(Out{Raw: jsonrpc.NewResult(m.ID, []byte("{}")), Final: true})
+			return
+		}
+		r.start(sessionOp(sess.ID), ev, s)
+	case translate.Operate:
+		r.legacyTaskCall(ev, s)
+	default:
+		op := callOp(sess.ID, m.ID)
+		if r.exists(op) {
+			r.refuse(s, translate.Legacy, m, translate.CondDuplicateID, "a request with this id is still in flight in this session")
+			return
+		}
+		r.start(op, ev, s)
+	}
+}
+
+func (r *Runner) exists(op OpID) bool {
+	_, err := r.store.Get(r.ctx, opKey(op))
+	return err == nil
+}
+
+// callOp names a legacy client's call, so that its cancel finds it from any
+// runner. Ids are compared as JSON values.
+func callOp(session string, id jsonrpc.ID) OpID {
+	return OpID("lcall:" + session + ":" + id.Key())
+}
+
+func sessionOp(id string) OpID { return OpID("session:" + id) }
+
+// waitKey names the record that says which task a blocked tasks/result waits
+// for, so that its cancel finds it.
+func waitKey(session string, id jsonrpc.ID) string { return "wait/" + session + "/" + id.Key() }
+
+// cancelCall ends a call, or only the wait of a tasks/result.
+func (r *Runner) cancelCall(session string, id jsonrpc.ID) {
+	if op := callOp(session, id); r.exists(op) {
+		r.deliver(op, Event{Kind: EvCancel})
+		return
+	}
+	if raw, err := r.store.Take(r.ctx, waitKey(session, id)); err == nil {
+		op, stream, _ := strings.Cut(string(raw), " ")
+		r.deliver(OpID(op), Event{Kind: EvClientGone, Label: stream, Name: "cancelled"})
+		r.send(stream, Out{Final: true})
+	}
+}
+
+// answer leads a client's response to the operation that asked. Of two
+// answers to one question the store lets the first through.
+func (r *Runner) answer(session string, m *jsonrpc.Message) {
+	raw, err := r.store.Take(r.ctx, askKey(session, []byte(m.ID.Key())))
+	var a asked
+	if err != nil || json.Unmarshal(raw, &a) != nil {
+		r.metrics.Dropped("answer")
+		r.log.Debug("answer to no question of ours was dropped")
+		return
+	}
+	r.deliver(a.Op, Event{Kind: EvAnswer, Name: a.Name, Frame: translate.Frame{Msg: m, Leg: translate.ClientLeg, Dir: translate.ToServer}})
+}
+
+// taskPrincipal is who a task belongs to: callers who cannot be told apart
+// hold their tasks as bearers.
+func taskPrincipal(c Caller) Principal {
+	if c.Open {
+		return ""
+	}
+	return c.Principal
+}
+
+// legacyTaskCall leads tasks/* of a legacy client to the task.
+func (r *Runner) legacyTaskCall(ev Event, s *ClientStream) {
+	m := ev.Frame.Msg
+	if m.Method == "tasks/list" {
+		if ev.Caller.Open {
+			r.refuse(s, translate.Legacy, m, translate.CondUnknownMethod, "tasks/list is not offered to callers who cannot be told apart")
+			return
+		}
+		r.start(OpID("llist:"+s.ID), ev, s)
+		return
+	}
+	handle, _ := m.At("params", "taskId").Str()
+	if _, ok := r.handles.OpenTask(handle, taskPrincipal(ev.Caller)); !ok {
+		r.refuse(s, translate.Legacy, m, translate.CondUnknownTask, unknownTask)
+		return
+	}
+	if m.Method == "tasks/result" {
+		_, _ = r.store.Put(r.ctx, waitKey(ev.Session.ID, m.ID), []byte("ltask:"+handle+" "+s.ID), Any)
+	}
+	r.start(OpID("ltask:"+handle), ev, s)
+}
+
+// unknownTask is said of unknown, expired and foreign tasks alike.
+const unknownTask = "Failed to retrieve task: Task not found"
+
+func (r *Runner) modernClient(ctx context.Context, in Inbound, s *ClientStream) {
+	m := in.Frame.Msg
+	if m == nil {
+		r.refuse(s, translate.Modern, m, translate.CondVerb, "")
+		return
+	}
+	if m.Kind != jsonrpc.Request {
+		// No notification or response of a modern client means anything over
+		// HTTP (2026-07-28 streamable-http, Sending Messages).
+		s.Send(Out{Final: true, Status: 202})
+		return
+	}
+	face, ok := r.face(ctx, in, s)
+	if !ok {
+		return
+	}
+	ev := Event{Frame: in.Frame, Caller: in.Caller, Face: face}
+	if face.Era == translate.Modern {
+		r.start(OpID("pass:"+s.ID), ev, s)
+		return
+	}
+	switch translate.ActionFor(m.Method, translate.Modern) {
+	case translate.Refuse:
+		r.refuse(s, translate.Modern, m, translate.CondUnknownMethod, "method not found: "+m.Method)
+	case translate.Operate:
+		handle, _ := m.At("params", "taskId").Str()
+		if _, ok := r.handles.OpenTask(handle, taskPrincipal(in.Caller)); !ok {
+			r.refuse(s, translate.Modern, m, translate.CondUnknownTask, unknownTask)
+			return
+		}
+		r.start(OpID("mtask:"+handle), ev, s)
+	default:
+		if m.Method == "subscriptions/listen" {
+			r.start(OpID("listen:"+s.ID), ev, s)
+			return
+		}
+		r.start(OpID("mcall:"+s.ID), ev, s)
+	}
+}

@@ -1,0 +1,375 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"taskbridge/translate"
+)
+
+// Options are what a Runner works with.
+type Options struct {
+	Store   Store    // required
+	Dialer  Dialer   // required
+	Faces   Faces    // required
+	Handles *Handles // required
+	// Upstream names the server behind; "default" if empty.
+	Upstream string
+	Policy   Policy
+	// Credentials is made with 10,000 principals if nil.
+	Credentials *Credentials
+	// Snapshots is made with 4096 entries and 64 MiB if nil, Held with 64 MiB.
+	Snapshots *Snapshots
+	Held      *HeldBudget
+	Logger    *slog.Logger // nil: discarded
+	Tap       Tap          // nil: none
+	Metrics   Metrics      // nil: none
+	// Rand is the source of ids and tokens; nil: crypto/rand.
+	Rand io.Reader
+}
+
+// Face is what a probe found out about a server: the eras it speaks.
+type Face struct {
+	// Era is the newest the server speaks; Version its newest revision.
+	Era     translate.Era
+	Version string
+	// Dual: a legacy face stands beside the modern one.
+	Dual bool
+	// Tasks: the modern face has the tasks extension.
+	Tasks bool
+}
+
+// Faces says what a server speaks; it probes and remembers. Errors wrap
+// *DialError; an era that could not be told is an error, never a guess.
+type Faces interface {
+	Face(ctx context.Context, target Target) (Face, error)
+}
+
+// Metrics counts what operations meet. Implementations must not block.
+type Metrics interface {
+	Loss(what string)
+	Dropped(what string)
+}
+
+// Runner carries operations out: one per process, any number on one store.
+// Between two messages it needs nothing but the store, the credential holder
+// and its open sockets; Forget proves it.
+type Runner struct {
+	id       string
+	upstream string
+	store    Store
+	dialer   Dialer
+	faces    Faces
+	handles  *Handles
+	policy   Policy
+	creds    *Credentials
+	snaps    *Snapshots
+	held     *HeldBudget
+	log      *slog.Logger
+	tap      Tap
+	metrics  Metrics
+	rand     io.Reader
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup
+	seq    atomic.Uint64 // client stream numbers
+
+	mu      sync.Mutex // protects the maps below; never held over I/O or a step
+	lag     *sync.Cond // on mu: a long mailbox got shorter
+	boxes   map[OpID]*mailbox
+	streams map[string]*attached
+	ups     map[upKey]*exchange
+	ids     map[string]*idBlock
+	timers  timerHeap
+	timer   *time.Timer
+}
+
+// attached is a client stream and the operation that answers on it.
+type attached struct {
+	stream *ClientStream
+	op     OpID
+}
+
+type upKey struct {
+	op    OpID
+	label string
+}
+
+// mailbox holds an operation's events in the order they came; one goroutine
+// at a time works them off.
+type mailbox struct {
+	events  []Event
+	running bool
+}
+
+// New returns a running Runner; Close it.
+func New(o Options) (*Runner, error) {
+	if o.Store == nil || o.Dialer == nil || o.Faces == nil || o.Handles == nil {
+		return nil, errors.New("session: Store, Dialer, Faces and Handles are required")
+	}
+	r := &Runner{
+		upstream: o.Upstream, store: o.Store, dialer: o.Dialer, faces: o.Faces, handles: o.Handles,
+		policy: o.Policy.withDefaults(), creds: o.Credentials, snaps: o.Snapshots, held: o.Held,
+		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand,
+		boxes: map[OpID]*mailbox{}, streams: map[string]*attached{}, ups: map[upKey]*exchange{}, ids: map[string]*idBlock{},
+	}
+	if r.upstream == "" {
+		r.upstream = "default"
+	}
+	if r.creds == nil {
+		r.creds = NewCredentials(10000)
+	}
+	if r.snaps == nil {
+		r.snaps = NewSnapshots(4096, 64<<20)
+	}
+	if r.held == nil {
+		r.held = NewHeldBudget(64 << 20)
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	if r.metrics == nil {
+		r.metrics = noMetrics{}
+	}
+	if r.rand == nil {
+		r.rand = rand.Reader
+	}
+	r.lag = sync.NewCond(&r.mu)
+	r.id = "r" + r.token(6)
+	r.ctx, r.cancel = context.WithCancelCause(context.Background())
+	r.wg.Go(r.followInbox)
+	return r, nil
+}
+
+type noMetrics struct{}
+
+func (noMetrics) Loss(string)    {}
+func (noMetrics) Dropped(string) {}
+
+// Close ends all exchanges and waits for the goroutines. Client streams get
+// no further messages. The store stays open.
+func (r *Runner) Close() error {
+	r.cancel(errors.New("runner closed"))
+	r.mu.Lock()
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.lag.Broadcast()
+	r.mu.Unlock()
+	r.wg.Wait()
+	return nil
+}
+
+// Forget drops everything but the store, the credential holder and open
+// sockets, and reads the timers back from the store: what a test does between
+// two messages to show that nothing else is needed.
+func (r *Runner) Forget() {
+	r.snaps.Purge()
+	r.mu.Lock()
+	r.ids = map[string]*idBlock{}
+	r.timers = nil
+	r.mu.Unlock()
+	r.loadTimers()
+}
+
+func (r *Runner) token(n int) string {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r.rand, b); err != nil {
+		panic("session: no random bytes: " + err.Error())
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// maxBox: events an operation may lag behind before those who read from a
+// server wait for it.
+const maxBox = 256
+
+// deliverPaced is deliver for readers of a server: they wait while the
+// operation lags far behind, so that memory stays bounded.
+func (r *Runner) deliverPaced(id OpID, ev Event) {
+	r.mu.Lock()
+	for r.boxes[id] != nil && len(r.boxes[id].events) >= maxBox && r.ctx.Err() == nil {
+		r.lag.Wait()
+	}
+	r.mu.Unlock()
+	r.deliver(id, ev)
+}
+
+// deliver puts an event into an operation's mailbox and, unless somebody
+// else is at it, works the mailbox off. Events of one sender keep their
+// order; an operation is never stepped by two goroutines of this runner.
+func (r *Runner) deliver(id OpID, ev Event) {
+	r.mu.Lock()
+	box := r.boxes[id]
+	if box == nil {
+		box = &mailbox{}
+		r.boxes[id] = box
+	}
+	box.events = append(box.events, ev)
+	if box.running {
+		r.mu.Unlock()
+		return
+	}
+	box.running = true
+	for len(box.events) > 0 {
+		next := box.events[0]
+		box.events = box.events[1:]
+		r.mu.Unlock()
+		r.step(id, next)
+		r.mu.Lock()
+		if len(box.events) == maxBox-1 {
+			r.lag.Broadcast()
+		}
+	}
+	delete(r.boxes, id)
+	r.mu.Unlock()
+}
+
+// step loads an operation, steps it and stores it again, until no other
+// runner was faster; then it carries the effects out.
+func (r *Runner) step(id OpID, ev Event) {
+	make, ok := kinds[id.Kind()]
+	if !ok {
+		r.log.Error("unknown kind of operation", "kind", id.Kind())
+		return
+	}
+	ev.Now = time.Now()
+	key := opKey(id)
+	for {
+		m := make()
+		entry, err := r.store.Get(r.ctx, key)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			entry.Version = Absent
+		case err != nil:
+			r.log.Error("read operation", "kind", id.Kind(), "err", err)
+			return
+		default:
+			if err := json.Unmarshal(entry.Value, m); err != nil {
+				r.log.Error("operation state is damaged; it is dropped", "kind", id.Kind(), "err", err)
+				_ = r.store.Delete(r.ctx, key, entry.Version)
+				return
+			}
+		}
+		x := &Exec{ID: id, Now: ev.Now, Policy: &r.policy, r: r}
+		before(m.ops(), ev)
+		m.Step(x, ev)
+		r.settle(m.ops(), x)
+		if err := r.save(key, entry.Version, m, x.done); err == nil {
+			r.execute(id, m.ops(), x)
+			return
+		} else if !errors.Is(err, ErrConflict) {
+			r.log.Error("write operation", "kind", id.Kind(), "err", err)
+			return
+		}
+	}
+}
+
+// before takes out of the base what the event itself ends.
+func before(b *base, ev Event) {
+	switch ev.Kind {
+	case EvTimer:
+		delete(b.Wakes, ev.Name)
+	case EvServerEnd:
+		delete(b.Ups, ev.Label)
+	}
+}
+
+// settle notes opened and shut exchanges and wakes in the stored state.
+func (r *Runner) settle(b *base, x *Exec) {
+	for i, e := range x.effects {
+		switch e := e.(type) {
+		case Shut:
+			holder := b.Ups[e.Label]
+			if holder == "" {
+				holder = r.id // a step that heard from it: it is ours
+			}
+			x.effects[i] = shutAt{e.Label, holder}
+			delete(b.Ups, e.Label)
+		case Open:
+			if b.Ups == nil {
+				b.Ups = map[string]string{}
+			}
+			b.Ups[e.Label] = r.id
+		case Wake:
+			if b.Wakes == nil {
+				b.Wakes = map[string]time.Time{}
+			}
+			b.Wakes[e.Name] = e.At
+		case Unwake:
+			delete(b.Wakes, e.Name)
+		}
+	}
+}
+
+func (r *Runner) save(key string, version uint64, m machine, done bool) error {
+	if done {
+		if version == Absent {
+			return nil
+		}
+		return r.store.Delete(r.ctx, key, version)
+	}
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, err = r.store.Put(r.ctx, key, raw, version)
+	return err
+}
+
+// load reads an operation's state without stepping it.
+func (r *Runner) load(id OpID, m machine) bool {
+	entry, err := r.store.Get(r.ctx, opKey(id))
+	return err == nil && json.Unmarshal(entry.Value, m) == nil
+}
+
+// idBlock hands out integers of a sequence; the store knows the block's end.
+type idBlock struct{ next, end int64 }
+
+// idBlockSize: how many ids one store write reserves. Ids a client sees are
+// taken one by one, so that they count 1, 2, 3.
+const idBlockSize = 64
+
+func (r *Runner) nextID(sequence string) int64 {
+	r.mu.Lock()
+	if b := r.ids[sequence]; b != nil && b.next <= b.end {
+		id := b.next
+		b.next++
+		r.mu.Unlock()
+		return id
+	}
+	r.mu.Unlock()
+	start := r.reserveIDs("seq/"+sequence, idBlockSize)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ids) > 100000 {
+		clear(r.ids) // only costs the rest of each block
+	}
+	r.ids[sequence] = &idBlock{next: start + 1, end: start + idBlockSize - 1}
+	return start
+}
+
+// reserveIDs moves a stored counter on by n and returns the first of them.
+func (r *Runner) reserveIDs(key string, n int64) int64 {
+	for {
+		entry, err := r.store.Get(r.ctx, key)
+		last := int64(0)
+		version := Absent
+		if err == nil {
+			_ = json.Unmarshal(entry.Value, &last)
+			version = entry.Version
+		}
+		if _, err := r.store.Put(r.ctx, key, intRaw(last+n), version); err == nil || r.ctx.Err() != nil {
+			return last + 1
+		}
+	}
+}
