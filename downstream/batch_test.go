@@ -77,7 +77,7 @@ func TestCaseB28_Batch(t *testing.T) {
 }
 
 func TestCaseB28_SlowBatchIsAStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		hub := &fakeHub{on: func(in session.Inbound, s *session.ClientStream) {
 			if in.Frame.Msg.Method == "tools/list" {
 				time.AfterFunc(5*time.Second, func() { echo(in, s) })
@@ -108,7 +108,7 @@ func TestCaseB28_AllRefusedKeepsTheStatus(t *testing.T) {
 }
 
 func TestBatchClientLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := newRig(t, &fakeHub{on: silent}, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		res := r.open(ctx, req("POST", batchBody))

@@ -14,7 +14,7 @@ import (
 const (
 	// firstRead is what a body gets before any of it has come: memory follows
 	// what was received, not what was declared.
-	firstRead = 64 << 10
+	firstRead = 16 << 10
 	// bodyRate is the least rate in bytes a second at which a body must come
 	// once Limits.BodyTimeout is used up.
 	bodyRate = 16 << 10

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"taskbridge/session"
@@ -200,6 +201,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   string
+	close  bool // the connection ends with it
 }
 
 func (r *rig) do(q *http.Request) reply {
@@ -213,7 +215,7 @@ func (r *rig) do(q *http.Request) reply {
 	if err != nil {
 		r.t.Fatalf("read reply: %v", err)
 	}
-	return reply{res.StatusCode, res.Header, string(body)}
+	return reply{res.StatusCode, res.Header, string(body), res.Close}
 }
 
 func (r *rig) post(body string, lines ...string) reply {
@@ -248,7 +250,7 @@ func (r *rig) raw(text string) (reply, *bufio.Reader, net.Conn) {
 		r.t.Fatalf("read reply to %.60q: %v", text, err)
 	}
 	body, _ := io.ReadAll(res.Body)
-	return reply{res.StatusCode, res.Header, string(body)}, br, c
+	return reply{res.StatusCode, res.Header, string(body), res.Close}, br, c
 }
 
 const (
@@ -268,4 +270,14 @@ var (
 func statusOf(c translate.Cond, e translate.Era) int {
 	status, _ := translate.StatusOf(c, e)
 	return status
+}
+
+// bubble is synctest.Test with time at the end for connections to close:
+// net/http lingers half a second on those it closes early.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(5 * time.Second) })
+		f(t)
+	})
 }
