@@ -9,8 +9,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/textproto"
 	"strconv"
+	"strings"
 	"syscall"
+	"unicode"
 	"unicode/utf8"
 
 	"taskbridge/session"
@@ -52,7 +55,7 @@ func (h *HTTP) sendError(s *stream, err error, reached bool) *session.DialError 
 	if !reached {
 		verb = "connect to "
 	}
-	text := verb + s.e.shown + ": " + clip(err.Error(), maxErrorText)
+	text := verb + s.e.shown + ": " + plain(err)
 	if advice := h.advice(err); advice != "" {
 		text += " (" + advice + ")"
 	}
@@ -109,8 +112,22 @@ func (s *stream) readError(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return s.e.fail(session.FailBroken, &textError{s.e.shown + " closed the connection in the middle of its answer", err})
 	}
-	text := "read the answer of " + s.e.shown + ": " + clip(err.Error(), maxErrorText)
+	text := "read the answer of " + s.e.shown + ": " + plain(err)
 	return s.e.fail(session.FailBroken, &textError{text, err})
+}
+
+// plain is the text of an error of net/http. Peer bytes can be in it; a header
+// line it could not read is left out, for what may stand there (Set-Cookie).
+func plain(err error) string {
+	if _, ok := errors.AsType[textproto.ProtocolError](err); ok {
+		return "it sent a malformed response header"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, clip(err.Error(), maxErrorText))
 }
 
 // clip cuts s to about n bytes, at a rune.

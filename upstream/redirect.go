@@ -27,7 +27,7 @@ func redirect(resp *http.Response, from *url.URL) (*url.URL, error) {
 	if location == "" {
 		return nil, fmt.Errorf("%s answered %d without a Location; check the URL", shownURL(from), code)
 	}
-	to, err := target(location, from)
+	to, err := redirectURL(location, from)
 	if err == nil && code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect {
 		err = fmt.Errorf("only 307 and 308 keep the message")
 	}
@@ -44,7 +44,7 @@ func redirect(resp *http.Response, from *url.URL) (*url.URL, error) {
 	return to, nil
 }
 
-func target(location string, from *url.URL) (*url.URL, error) {
+func redirectURL(location string, from *url.URL) (*url.URL, error) {
 	if len(location) > maxLocation {
 		return nil, errors.New("its Location is too long")
 	}
