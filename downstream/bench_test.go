@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"taskbridge/session"
 )
@@ -16,6 +17,9 @@ type discard struct{ h http.Header }
 func (d *discard) Header() http.Header         { return d.h }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
+
+func (d *discard) SetReadDeadline(time.Time) error  { return nil }
+func (d *discard) SetWriteDeadline(time.Time) error { return nil }
 
 // BenchmarkServe is the ordinary call: a request in, one JSON reply out.
 func BenchmarkServe(b *testing.B) {

@@ -195,6 +195,12 @@ func (x *exchange) verb() {
 			x.refuse(translate.CondNotAcceptable, "want Accept: text/event-stream", nil)
 			return
 		}
+		if x.r.ContentLength != 0 {
+			// While a body is unread net/http does not watch for the client's
+			// leaving.
+			x.refuse(translate.CondInvalidRequest, "GET with a body", nil)
+			return
+		}
 		if x.s.draining() {
 			x.refuse(translate.CondDraining, "", nil)
 			return

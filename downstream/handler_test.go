@@ -31,6 +31,7 @@ func TestHostileRequests(t *testing.T) {
 		{"modern GET", "GET", "", []string{"MCP-Protocol-Version: 2026-07-28", "Mcp-Session-Id: x"}, translate.CondVerb, modern, ""},
 		{"modern DELETE", "DELETE", "", []string{"MCP-Protocol-Version: 2026-07-28"}, translate.CondVerb, modern, ""},
 		{"GET of a page", "GET", "", []string{"Accept: text/html"}, translate.CondNotAcceptable, legacy, ""},
+		{"GET with a body", "GET", ping, nil, translate.CondInvalidRequest, legacy, ""},
 		{"POST for a page", "POST", ping, []string{"Accept: text/html"}, translate.CondNotAcceptable, legacy, ""},
 		{"no q", "POST", ping, []string{"Accept: application/json;q=0, text/event-stream; q=0.0"}, translate.CondNotAcceptable, legacy, ""},
 		{"no type", "POST", ping, []string{"Content-Type:"}, translate.CondMediaType, legacy, ""},
