@@ -103,7 +103,6 @@ func hostKey(name, port string) string {
 // splitHost takes a Host header apart: the lower-case name without brackets
 // and trailing dot, and the port, if any. Whatever is no host is not ok.
 func splitHost(h string) (name, port string, ok bool) {
-	name = h
 	if strings.HasPrefix(h, "[") {
 		end := strings.IndexByte(h, ']')
 		if end < 0 {
@@ -117,8 +116,8 @@ func splitHost(h string) (name, port string, ok bool) {
 			return "", "", false
 		}
 		port = strings.TrimPrefix(h, ":")
-	} else if i := strings.IndexByte(h, ':'); i >= 0 {
-		name, port = h[:i], h[i+1:]
+	} else {
+		name, port, _ = strings.Cut(h, ":")
 	}
 	if port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {

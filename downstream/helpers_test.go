@@ -25,7 +25,6 @@ type fakeHub struct {
 	mu   sync.Mutex
 	n    int
 	seen []session.Inbound
-	gone int
 	live []*session.ClientStream
 }
 

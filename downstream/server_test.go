@@ -154,7 +154,6 @@ func TestServeEndsWithItsContext(t *testing.T) {
 }
 
 type countMetrics struct {
-	noMetrics
 	requests, refused, streams, most int
 }
 
