@@ -242,18 +242,19 @@ func plainAdmin(r *http.Request) bool {
 }
 
 func (g *Guard) preflight(w http.ResponseWriter, r *http.Request) {
-	allow := allowHeaders
+	var allow strings.Builder
+	allow.WriteString(allowHeaders)
 	for _, line := range r.Header["Access-Control-Request-Headers"] {
 		for name := range strings.SplitSeq(line, ",") {
 			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
 			if strings.HasPrefix(name, translate.HeaderParamPrefix) && isToken(name) {
-				allow += ", " + name
+				allow.WriteString(", " + name)
 			}
 		}
 	}
 	h := w.Header()
 	h["Access-Control-Allow-Methods"] = valMethods
-	h["Access-Control-Allow-Headers"] = []string{allow}
+	h["Access-Control-Allow-Headers"] = []string{allow.String()}
 	h["Access-Control-Max-Age"] = valMaxAge
 	w.WriteHeader(http.StatusOK)
 }

@@ -307,16 +307,16 @@ func TestTapSeesBothDirections(t *testing.T) {
 	r := newRig(t, nil, func(o *Options) { o.Tap = tap })
 	r.post(ping)
 	r.post(modernList, "MCP-Protocol-Version: 2026-07-28")
-	got := ""
+	var got strings.Builder
 	for _, f := range tap.frames {
 		status := 0
 		if f.HTTP != nil {
 			status = f.HTTP.Status
 		}
-		got += fmt.Sprintf("%s %s %d; ", f.Dir, f.Msg.Kind, status)
+		got.WriteString(fmt.Sprintf("%s %s %d; ", f.Dir, f.Msg.Kind, status))
 	}
-	if want := "to-server request 0; to-client response 200; to-server request 0; to-client error response 400; "; got != want {
-		t.Errorf("%s\nwant %s", got, want)
+	if want := "to-server request 0; to-client response 200; to-server request 0; to-client error response 400; "; got.String() != want {
+		t.Errorf("%s\nwant %s", got.String(), want)
 	}
 	if tap.frames[0].Stream == "" || tap.frames[0].Stream != tap.frames[1].Stream {
 		t.Error("a request and its reply are on two streams")

@@ -3,6 +3,7 @@ package downstream
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -148,9 +149,7 @@ func (x *exchange) copyHeader(header http.Header) {
 		return
 	}
 	h := x.w.Header()
-	for name, v := range translate.ResponseHeaders(header) {
-		h[name] = v
-	}
+	maps.Copy(h, translate.ResponseHeaders(header))
 	for _, name := range []string{translate.HeaderSession, "Allow"} {
 		if v := header[name]; len(v) > 0 {
 			h[name] = v
