@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+	"sync/atomic"
 	"time"
 
 	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
 )
 
 // execute carries effects out in order. Everything here is quick: exchanges
@@ -17,10 +20,10 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) {
 		switch e := e.(type) {
 		case Send:
 			r.send(e.Stream, e.Out)
-		case Open:
+		case openAt:
 			r.open(id, e)
 		case shutAt:
-			r.shut(id, e.label, e.holder)
+			r.shut(id, e.label, e.exchange)
 		case Wake:
 			r.wake(id, e.Name, e.At)
 		case Unwake:
@@ -52,15 +55,21 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) {
 	}
 }
 
-// shutAt is a Shut with the runner that holds the exchange.
-type shutAt struct{ label, holder string }
+// openAt and shutAt are Open and Shut with the exchange's own name.
+type (
+	openAt struct {
+		Open
+		exchange string
+	}
+	shutAt struct{ label, exchange string }
+)
 
 func (shutAt) effect() {}
 
 // finish drops what a done operation leaves: exchanges and wakes.
 func (r *Runner) finish(id OpID, b *base) {
-	for label, holder := range b.Ups {
-		r.shut(id, label, holder)
+	for label, exchange := range b.Ups {
+		r.shut(id, label, exchange)
 	}
 	if len(b.Wakes) > 0 {
 		_ = r.store.Delete(r.ctx, wakeKey(id), Any)
@@ -142,12 +151,16 @@ func (r *Runner) ask(id OpID, e Ask) {
 
 // exchange is one open exchange with a server.
 type exchange struct {
+	name   string
 	cancel context.CancelFunc
+	// answered: the response has come; what is left is drained, so that the
+	// connection can be used again, and not canceled.
+	answered atomic.Bool
 }
 
-func (r *Runner) open(id OpID, e Open) {
+func (r *Runner) open(id OpID, e openAt) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	ex := &exchange{cancel: cancel}
+	ex := &exchange{name: e.exchange, cancel: cancel}
 	key := upKey{id, e.Label}
 	r.mu.Lock()
 	if old := r.ups[key]; old != nil {
@@ -166,7 +179,7 @@ func (r *Runner) live(key upKey, ex *exchange) bool {
 }
 
 // run carries one exchange: every frame becomes an event, then one end.
-func (r *Runner) run(ctx context.Context, key upKey, ex *exchange, e Open) {
+func (r *Runner) run(ctx context.Context, key upKey, ex *exchange, e openAt) {
 	defer ex.cancel()
 	end := r.pump(ctx, key, ex, e)
 	r.mu.Lock()
@@ -180,8 +193,8 @@ func (r *Runner) run(ctx context.Context, key upKey, ex *exchange, e Open) {
 	}
 }
 
-func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e Open) Event {
-	end := Event{Kind: EvServerEnd, Label: e.Label}
+func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Event {
+	end := Event{Kind: EvServerEnd, Label: e.Label, exchange: ex.name}
 	target := Target{Upstream: e.Upstream, Principal: e.As}
 	if h, ok := r.creds.Get(e.As); ok {
 		target.Credential = h
@@ -198,7 +211,7 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e Open) Even
 	env := stream.Envelope()
 	end.Frame.HTTP = env
 	if env != nil && env.Status/100 == 2 && isEventStream(env.Header.Get("Content-Type")) {
-		r.deliver(key.op, Event{Kind: EvOpened, Label: e.Label, Frame: translate.Frame{HTTP: env}})
+		r.deliver(key.op, Event{Kind: EvOpened, Label: e.Label, Frame: translate.Frame{HTTP: env}, exchange: ex.name})
 	}
 	feeds := r.localStream(e.Feeds)
 	for r.live(key, ex) {
@@ -215,7 +228,10 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e Open) Even
 		if f.HTTP == nil {
 			f.HTTP = env
 		}
-		r.deliverPaced(key.op, Event{Kind: EvServer, Label: e.Label, Frame: f})
+		if f.Msg.Kind == jsonrpc.Response || f.Msg.Kind == jsonrpc.ErrorResponse {
+			ex.answered.Store(e.Out.Verb == http.MethodPost)
+		}
+		r.deliverPaced(key.op, Event{Kind: EvServer, Label: e.Label, Frame: f, exchange: ex.name})
 	}
 	return end
 }
@@ -254,27 +270,34 @@ func broken(end Event, err error) Event {
 	return end
 }
 
-func (r *Runner) shut(id OpID, label, holder string) {
-	if holder != r.id && holder != "" {
-		r.post(holder, inboxItem{Op: id, Label: label})
+// shut ends one exchange, wherever its socket is; a later one of the same
+// label is left alone.
+func (r *Runner) shut(id OpID, label, name string) {
+	if holder := streamRunner(name); holder != r.id && holder != "" {
+		r.post(holder, inboxItem{Op: id, Label: label, Exchange: name})
 		return
 	}
 	key := upKey{id, label}
 	r.mu.Lock()
 	ex := r.ups[key]
+	if ex == nil || ex.name != name {
+		r.mu.Unlock()
+		return
+	}
 	delete(r.ups, key)
 	r.mu.Unlock()
-	if ex != nil {
+	if !ex.answered.Load() {
 		ex.cancel()
 	}
 }
 
 // inboxItem is what one runner asks of another that holds a socket.
 type inboxItem struct {
-	Stream string `json:",omitempty"`
-	Out    *Out   `json:",omitempty"`
-	Op     OpID   `json:",omitempty"`
-	Label  string `json:",omitempty"`
+	Stream   string `json:",omitempty"`
+	Out      *Out   `json:",omitempty"`
+	Op       OpID   `json:",omitempty"`
+	Label    string `json:",omitempty"`
+	Exchange string `json:",omitempty"`
 }
 
 func inboxLog(runner string) string { return "inbox/" + runner }
@@ -315,7 +338,7 @@ func (r *Runner) followInbox() {
 			if item.Out != nil {
 				r.send(item.Stream, *item.Out)
 			} else {
-				r.shut(item.Op, item.Label, r.id)
+				r.shut(item.Op, item.Label, item.Exchange)
 			}
 		}
 	}

@@ -18,6 +18,7 @@ type Exec struct {
 	r       *Runner
 	effects []Effect
 	done    bool
+	heard   string // the exchange the event came from
 }
 
 // Do adds effects, carried out in order once the state is stored.
@@ -138,8 +139,8 @@ func dropStream(list []waiter, stream string) ([]waiter, bool) {
 
 // base is the part of every machine the runner looks after.
 type base struct {
-	// Wakes are the timers still due, Ups the open exchanges and the runner
-	// that holds each.
+	// Wakes are the timers still due; Ups the open exchanges by label, each
+	// "runner.number" of the runner that holds its socket.
 	Wakes map[string]time.Time `json:"w,omitempty"`
 	Ups   map[string]string    `json:"u,omitempty"`
 }

@@ -272,11 +272,11 @@ func (t *modernTask) detailed(kind string) []byte {
 	case t.Failure != nil:
 		view.Status, p.Error = translate.Failed, t.Failure
 		view.Message = translate.FailureText(jsonrpc.Value{}, translate.ParseResult(t.Failure))
+	case t.Status == translate.Cancelled:
+		view.Status = translate.Cancelled // whatever tasks/result says of it
 	case t.Payload != nil && translate.Terminal(t.Status):
 		p = translate.Payload{Result: t.Payload.Result, Error: t.Payload.Error}
 		view.Status = translate.ModernStatus(t.Status, p.Result != nil, p.Error != nil)
-	case t.Status == translate.Cancelled:
-		view.Status = translate.Cancelled
 	case t.asking():
 		view.Status = translate.InputRequired
 	}

@@ -79,6 +79,9 @@ type Event struct {
 	Err     string // for logs and error data, free of secrets
 	From    OpID
 	Data    []byte
+	// exchange tells an exchange from an earlier one of the same Label, whose
+	// last events may still be on their way.
+	exchange string
 }
 
 // Machine is an operation's state machine. Its exported fields are its state,

@@ -261,7 +261,11 @@ func (r *Runner) step(id OpID, ev Event) {
 			}
 		}
 		x := &Exec{ID: id, Now: ev.Now, Policy: &r.policy, r: r}
+		if ev.exchange != "" && m.ops().Ups[ev.Label] != ev.exchange {
+			return // of an exchange that was shut or replaced meanwhile
+		}
 		before(m.ops(), ev)
+		x.heard = ev.exchange
 		m.Step(x, ev)
 		r.settle(m.ops(), x)
 		if err := r.save(key, entry.Version, m, x.done); err == nil {
@@ -289,17 +293,19 @@ func (r *Runner) settle(b *base, x *Exec) {
 	for i, e := range x.effects {
 		switch e := e.(type) {
 		case Shut:
-			holder := b.Ups[e.Label]
-			if holder == "" {
-				holder = r.id // a step that heard from it: it is ours
+			exchange := b.Ups[e.Label]
+			if exchange == "" {
+				exchange = x.heard // the step took it out itself
 			}
-			x.effects[i] = shutAt{e.Label, holder}
+			x.effects[i] = shutAt{e.Label, exchange}
 			delete(b.Ups, e.Label)
 		case Open:
 			if b.Ups == nil {
 				b.Ups = map[string]string{}
 			}
-			b.Ups[e.Label] = r.id
+			exchange := r.id + "." + string(intRaw(int64(r.seq.Add(1))))
+			b.Ups[e.Label] = exchange
+			x.effects[i] = openAt{e, exchange}
 		case Wake:
 			if b.Wakes == nil {
 				b.Wakes = map[string]time.Time{}

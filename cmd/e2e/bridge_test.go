@@ -1,4 +1,4 @@
-package session_test
+package e2e
 
 import (
 	"context"
@@ -227,7 +227,9 @@ func legacyTasks(ctx context.Context, t *testing.T, c *peers.LegacyClient) {
 	if err != nil || run.Status() != "completed" {
 		t.Fatalf("held result: %v %+v", err, run)
 	}
-	var list struct{ Tasks []struct{ TaskID, Status string } }
+	var list struct {
+		Tasks []struct{ TaskID, Status string }
+	}
 	mustCall(t, first(c.Call(ctx, "tasks/list", nil)), nil).Decode(&list)
 	if len(list.Tasks) != 6 {
 		t.Errorf("tasks/list has %d tasks, want 6", len(list.Tasks))
