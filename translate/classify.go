@@ -2,6 +2,7 @@ package translate
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"taskbridge/translate/jsonrpc"
@@ -187,7 +188,7 @@ func versionData(requested string) []byte {
 		requested = strings.ToValidUTF8(requested[:most], "")
 	}
 	list := []byte{'['}
-	for _, v := range append(Versions(Modern), Versions(Legacy)...) {
+	for _, v := range slices.Concat(Versions(Modern), Versions(Legacy)) {
 		if len(list) > 1 {
 			list = append(list, ',')
 		}
