@@ -46,6 +46,8 @@ type knownEra struct {
 	forgets   int               // calls of Forget so far
 }
 
+var _ session.Faces = (*Eras)(nil)
+
 // NewEras returns an empty cache over o.Dialer.
 func NewEras(o EraOptions) *Eras {
 	if o.TTL <= 0 {
@@ -81,6 +83,15 @@ func (e *Eras) Era(ctx context.Context, target session.Target) (Result, error) {
 	case <-ctx.Done():
 		return Result{}, &session.DialError{Upstream: target.Upstream, Err: context.Cause(ctx)}
 	}
+}
+
+// Face is Era as a session.Runner wants to know it.
+func (e *Eras) Face(ctx context.Context, target session.Target) (session.Face, error) {
+	r, err := e.Era(ctx, target)
+	if err != nil {
+		return session.Face{}, err
+	}
+	return session.Face{Era: r.Era, Version: r.Version, Dual: r.Dual, Tasks: r.Tasks}, nil
 }
 
 // Forget drops what is known about an upstream: it answered like a server of

@@ -89,8 +89,11 @@ type HTTP struct {
 	transport *http.Transport
 	upstreams map[string]*endpoint
 	cookies   *cookieStore
-	streams   atomic.Int64   // numbers streams
-	drains    sync.WaitGroup // bodies being drained after Close
+	streams   atomic.Int64 // numbers streams
+
+	mu     sync.Mutex     // protects closed and adding to drains
+	closed bool           // by Close
+	drains sync.WaitGroup // bodies being drained after their stream was closed
 }
 
 var _ session.Dialer = (*HTTP)(nil)
@@ -215,12 +218,27 @@ func (h *HTTP) Dial(_ context.Context, target session.Target) (session.Conn, err
 	return &httpConn{h: h, e: e, target: target, open: make(map[*stream]struct{})}, nil
 }
 
-// Close closes idle sockets and waits for bodies that are being drained. The
-// conns must have been closed before.
+// Close closes idle sockets and waits for bodies that are being drained, which
+// is short. Streams that are still open go on until they are closed or their
+// contexts end.
 func (h *HTTP) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
 	h.drains.Wait()
 	h.transport.CloseIdleConnections()
 	return nil
+}
+
+// background runs f, which must be short, in a goroutine Close waits for.
+func (h *HTTP) background(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed { // nobody waits any more, and no socket needs saving
+		go f()
+		return
+	}
+	h.drains.Go(f)
 }
 
 // httpConn is the connection of one target. Over HTTP each message is an
@@ -247,7 +265,7 @@ func (c *httpConn) Do(ctx context.Context, out session.Outgoing) (session.Stream
 	c.h.tapSent(s, out)
 	resp, err := c.h.send(s, out)
 	if err != nil {
-		s.abandon(err)
+		s.release(err)
 		return nil, err
 	}
 	if err := s.begin(resp); err != nil {
@@ -258,14 +276,21 @@ func (c *httpConn) Do(ctx context.Context, out session.Outgoing) (session.Stream
 
 func (c *httpConn) newStream(ctx context.Context, out session.Outgoing) (*stream, error) {
 	s := &stream{h: c.h, c: c, e: c.e, sent: out.Msg, id: c.h.nextID()}
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	err := context.Cause(ctx)
 	if c.closed {
-		s.cancel(ErrClosed)
-		return nil, &session.DialError{Fail: session.FailUnreachable, Upstream: c.e.name, Err: ErrClosed}
+		err = ErrClosed
+	}
+	if err != nil {
+		s.cancel(err)
+		return nil, c.e.fail(session.FailUnreachable, err)
 	}
 	c.open[s] = struct{}{}
+	s.mu.Lock() // shut, which may begin at once, waits for it
+	s.forget = context.AfterFunc(ctx, func() { s.shut(context.Cause(ctx)) })
+	s.mu.Unlock()
 	return s, nil
 }
 

@@ -72,7 +72,7 @@ type Result struct {
 // first, initialize only after an answer no modern server gives (2026-07-28
 // streamable-http, Backward Compatibility). Errors wrap *session.DialError,
 // with Status and headers where the server refused (401, 403), and ErrUndecided
-// where nothing was learned. A session opened by the probe is ended again.
+// where nothing was learned; silence has Status 504. A session opened by the probe is ended again.
 func Probe(ctx context.Context, conn session.Conn, o ProbeOptions) (Result, error) {
 	if o.ClientName == "" {
 		o.ClientName = "taskbridge"
@@ -309,6 +309,9 @@ func (p *prober) broken(method string, err error) error {
 	}
 	out := *de
 	out.Err = fmt.Errorf("%w: %s: %w", ErrUndecided, method, de.Err)
+	if out.Status == 0 && errors.Is(de.Err, context.DeadlineExceeded) {
+		out.Status = http.StatusGatewayTimeout
+	}
 	return &out
 }
 

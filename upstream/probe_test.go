@@ -258,7 +258,9 @@ func TestB17_Silence(t *testing.T) {
 		}))
 		start := time.Now()
 		_, err := Probe(t.Context(), dialUp(t, d, nil), ProbeOptions{Upstream: "up"})
-		wantFail(t, err, session.FailBroken, "no answer within 15s")
+		if de := wantFail(t, err, session.FailBroken, "no answer within 15s"); de.Status != 504 {
+			t.Errorf("status %d", de.Status)
+		}
 		if !errors.Is(err, ErrUndecided) || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != DefaultProbeTimeout {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}

@@ -50,6 +50,8 @@ type stream struct {
 	id   string
 	sent []byte // the message that went up
 
+	// ctx is the exchange's own: the caller's ends it through shut, so that a
+	// finished exchange can still be drained when its caller has gone.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -70,8 +72,11 @@ type stream struct {
 	reading  bool       // a Next is under way
 	answered bool       // a response was given out
 	over     error      // what Next returns once pending is empty
-	closed   bool       // by Close
-	released bool       // body, context and registration given up
+	closed   bool       // by Close, the conn or the caller's context
+	cause    error      // why closed
+	grace    *time.Timer
+	forget   func() bool // stops watching the caller's context
+	released bool        // body, context and registration given up
 	lastID   string
 	retry    time.Duration
 }
@@ -85,11 +90,11 @@ var (
 func (s *stream) begin(resp *http.Response) error {
 	s.mu.Lock()
 	s.resp = resp
-	closed := s.closed
+	closed, cause := s.closed, s.cause
 	s.mu.Unlock()
 	if closed {
 		resp.Body.Close()
-		return s.e.fail(session.FailBroken, ErrClosed)
+		return s.e.fail(session.FailBroken, cause)
 	}
 	s.env = &translate.Envelope{Status: resp.StatusCode, Header: make(http.Header, len(keptHeaders))}
 	for _, name := range keptHeaders {
@@ -166,8 +171,8 @@ func (s *stream) Next() (translate.Frame, error) {
 func (s *stream) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return s.e.fail(session.FailBroken, ErrClosed)
+	if s.closed && !(s.over == io.EOF && len(s.pending) == 0) {
+		return s.e.fail(session.FailBroken, s.cause)
 	}
 	if s.reading {
 		return s.e.fail(session.FailBroken, errors.New("two Next calls on one stream at once"))
@@ -186,20 +191,21 @@ func (s *stream) leave(m *jsonrpc.Message) {
 	if m != nil && (m.Kind == jsonrpc.Response || m.Kind == jsonrpc.ErrorResponse) {
 		s.answered = true
 	}
-	closed := s.closed
-	s.mu.Unlock()
-	if closed { // while we were reading: Close left the budget to us
+	drain := false
+	if s.closed { // while we were reading, which left to us what is the reader's
 		s.meter.handedOver()
+		drain = !s.released
+	}
+	s.mu.Unlock()
+	if drain {
+		s.h.background(s.drain)
 	}
 }
 
 func (s *stream) isOver() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over == nil || s.over == io.EOF || !s.closed {
-		return s.over
-	}
-	return s.e.fail(session.FailBroken, ErrClosed)
+	return s.over
 }
 
 func (s *stream) frame(m *jsonrpc.Message) translate.Frame {
@@ -309,13 +315,17 @@ func (s *stream) tapsEnd() bool { return s.framed || len(s.pending) > 0 }
 // release closes the body and forgets the stream, once.
 func (s *stream) release(cause error) {
 	s.mu.Lock()
-	was, resp := s.released, s.resp
+	was, resp, grace, forget := s.released, s.resp, s.grace, s.forget
 	s.released = true
 	s.mu.Unlock()
 	if was {
 		return
 	}
+	forget()
 	s.c.forget(s)
+	if grace != nil {
+		grace.Stop()
+	}
 	if resp != nil && cause == io.EOF {
 		// A body that was read to its end leaves the socket to the next request;
 		// canceling first would close it.
@@ -329,32 +339,42 @@ func (s *stream) release(cause error) {
 	}
 }
 
-// abandon gives up a stream that was never handed out.
-func (s *stream) abandon(err error) { s.release(err) }
+// Close ends the exchange; see session.Stream.
+func (s *stream) Close() error {
+	s.shut(ErrClosed)
+	return nil
+}
 
-// Close ends the exchange; see session.Stream. After the response was given
+// shut ends the exchange for one reason, once. After the response was given
 // out, or where all of a short body is on its way, there is nothing to cancel:
 // then the rest is read, briefly and in the background, so that the socket can
-// be used again.
-func (s *stream) Close() error {
+// be used again. A Next under way does that reading, and so may take a moment
+// longer to return.
+func (s *stream) shut(cause error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return nil
+		return
 	}
-	s.closed = true
-	idle := !s.reading
-	drain := idle && s.over == nil && !s.released && (s.answered || s.short())
-	s.mu.Unlock()
+	s.closed, s.cause = true, cause
+	idle, finished := !s.reading, s.answered || s.short()
 	if idle && s.meter != nil {
 		s.meter.handedOver()
 	}
-	if drain {
-		s.h.drains.Go(s.drain)
-		return nil
+	if s.released {
+		s.mu.Unlock()
+		return
 	}
-	s.release(ErrClosed)
-	return nil
+	if finished {
+		s.grace = time.AfterFunc(drainTime, func() { s.cancel(cause) })
+	}
+	s.mu.Unlock()
+	switch {
+	case !finished:
+		s.release(cause)
+	case idle:
+		s.h.background(s.drain)
+	}
 }
 
 // short: a small body of known length. It must be called with mu held.
@@ -364,8 +384,6 @@ func (s *stream) short() bool {
 
 // drain reads a little more and gives the exchange up.
 func (s *stream) drain() {
-	timer := time.AfterFunc(drainTime, func() { s.cancel(ErrClosed) })
-	defer timer.Stop()
 	n, err := io.CopyN(io.Discard, s.resp.Body, drainBytes)
 	if err == io.EOF && n < drainBytes {
 		s.release(io.EOF)

@@ -303,7 +303,7 @@ func TestCloseCancels(t *testing.T) {
 					t.Error("the server was not told")
 				}
 				s.Close()
-				if _, err := s.Next(); !errors.Is(err, ErrClosed) {
+				if _, err := s.Next(); !errors.Is(err, want) {
 					t.Errorf("Next after Close returned %v", err)
 				}
 				c.Close()
@@ -356,15 +356,27 @@ func TestSocketsAreReused(t *testing.T) {
 	c := dialUp(t, d, nil)
 	for range 5 {
 		for _, kind := range []string{"json", "sse", "html", "none"} {
-			for _, toEnd := range []bool{true, false} {
+			for _, how := range []string{"end", "close", "context", "context while reading"} {
 				out := post(pingMsg)
 				out.Header = http.Header{"Mcp-Name": {kind}}
-				s := mustDo(t, c, out)
-				if s.Next(); toEnd {
+				ctx, cancel := context.WithCancel(t.Context())
+				s, err := c.Do(ctx, out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Next()
+				switch how {
+				case "end":
+					s.Next()
+				case "context":
+					cancel()
+				case "context while reading":
+					time.AfterFunc(time.Millisecond, cancel)
 					s.Next()
 				}
 				s.Close()
-				d.drains.Wait()
+				cancel()
+				waitReleased(c)
 			}
 		}
 	}
@@ -383,9 +395,19 @@ func TestSocketsAreReused(t *testing.T) {
 	if took := time.Since(start); took > drainTime/2 {
 		t.Errorf("Close took %v", took)
 	}
-	d.drains.Wait()
-	if c := c.(*httpConn); len(c.open) != 0 {
-		t.Errorf("%d streams are still registered", len(c.open))
+	waitReleased(c)
+}
+
+// waitReleased waits until no stream of c is registered, that is, all are
+// drained.
+func waitReleased(c session.Conn) {
+	for hc := c.(*httpConn); ; time.Sleep(time.Millisecond) {
+		hc.mu.Lock()
+		n := len(hc.open)
+		hc.mu.Unlock()
+		if n == 0 {
+			return
+		}
 	}
 }
 
