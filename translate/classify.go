@@ -50,12 +50,7 @@ func Classify(h http.Header, msg *jsonrpc.Message) (Classified, Cond) {
 // ModernHeader: the version header, in any of its lines, names a modern
 // revision. It decides alone where a request has no message (GET, DELETE).
 func ModernHeader(h http.Header) bool {
-	for _, v := range h[HeaderVersion] {
-		if LooksModern(v) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h[HeaderVersion], LooksModern)
 }
 
 // classifyLegacy checks the version header (2025-11-25 basic/transports,
@@ -201,7 +196,7 @@ func versionData(requested string) []byte {
 // what is wrong. A request without that member is not refused here: the
 // server has words for it.
 func checkName(h http.Header, msg *jsonrpc.Message) string {
-	key := mirrored(msg.Method)
+	key := NameMember(msg.Method)
 	if key == "" {
 		return ""
 	}
