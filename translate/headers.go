@@ -158,24 +158,10 @@ func equalText(v jsonrpc.Value, s string) bool {
 	return string(raw) == s
 }
 
-// mirrored names the params member that Mcp-Name repeats
-// (streamable-http, Standard Request Headers; tasks extension, Routing).
-func mirrored(method string) string {
-	switch method {
-	case "tools/call", "prompts/get":
-		return "name"
-	case "resources/read":
-		return "uri"
-	case "tasks/get", "tasks/update", "tasks/cancel":
-		return "taskId"
-	}
-	return ""
-}
-
 // MirroredName is the value Mcp-Name has to carry for a message; ok is false
 // where the method has no such header or the member is no string.
 func MirroredName(msg *jsonrpc.Message) (name string, ok bool) {
-	key := mirrored(msg.Method)
+	key := NameMember(msg.Method)
 	if key == "" {
 		return "", false
 	}
