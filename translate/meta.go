@@ -29,7 +29,7 @@ type member struct {
 }
 
 // editMeta changes obj's _meta: removes del, writes set, and takes _meta out
-// again when nothing is left of it. Keys under other names stay as they are.
+// when nothing is left of it. Keys under other names stay as they are.
 func editMeta(e *jsonrpc.Edit, obj jsonrpc.Value, del []string, set ...member) {
 	meta := obj.Get("_meta")
 	if meta.Type() != jsonrpc.Object {
@@ -47,16 +47,36 @@ func editMeta(e *jsonrpc.Edit, obj jsonrpc.Value, del []string, set ...member) {
 		}
 		return
 	}
+	if meta.Tracked() {
+		if changeMeta(e, meta, del, set) {
+			e.Delete(meta)
+		}
+		return
+	}
+	// Not one of the objects the decoder recorded (an entry's of
+	// inputResponses): changed as a fragment, or the keys would be missed.
+	open, err := meta.Parse()
+	if err != nil {
+		// A repeated member: none of the two can be trusted.
+		open, _ = jsonrpc.ParseValue([]byte("{}"))
+	}
+	fragment := open.Edit()
+	if changeMeta(fragment, open, del, set) {
+		e.Delete(meta)
+		return
+	}
+	e.Replace(meta, fragment.Bytes())
+}
+
+// changeMeta says whether it emptied meta; one that was empty stays.
+func changeMeta(e *jsonrpc.Edit, meta jsonrpc.Value, del []string, set []member) (emptied bool) {
 	left := meta.Len()
+	emptied = left > 0 && len(set) == 0
 	for _, key := range del {
 		if v := meta.Get(key); v.Exists() && !sets(set, key) {
 			e.Delete(v)
 			left--
 		}
-	}
-	if left == 0 && len(set) == 0 {
-		e.Delete(meta)
-		return
 	}
 	for _, m := range set {
 		if v := meta.Get(m.key); v.Exists() {
@@ -65,6 +85,7 @@ func editMeta(e *jsonrpc.Edit, obj jsonrpc.Value, del []string, set ...member) {
 			e.Insert(meta, m.key, m.raw)
 		}
 	}
+	return emptied && left == 0
 }
 
 func sets(set []member, key string) bool {
