@@ -1,6 +1,10 @@
 package translate
 
-import "taskbridge/translate/jsonrpc"
+import (
+	"strconv"
+
+	"taskbridge/translate/jsonrpc"
+)
 
 // ResultToLegacy turns a modern server's answer to method into a legacy one.
 // What only modern results have leaves (a widely used client refuses any
@@ -53,6 +57,7 @@ func toolsToLegacy(e *jsonrpc.Edit, tools jsonrpc.Value, tasks bool) (lost []Los
 			if execution.Type() == jsonrpc.Object {
 				e.Insert(execution, "taskSupport", []byte(`"optional"`))
 			} else {
+				deleteMember(e, tool, "execution")
 				e.Insert(tool, "execution", []byte(`{"taskSupport":"optional"}`))
 			}
 		}
@@ -106,15 +111,36 @@ func errorToLegacy(method string, m *jsonrpc.Message) []byte {
 	return m.Raw
 }
 
-// errorToModern: -32002 never leaves on the modern side.
-func errorToModern(m *jsonrpc.Message) []byte {
-	code := m.Error().Get("code")
-	if n, ok := code.Int(); ok && n == -32002 {
-		e := m.Edit()
-		e.Replace(code, []byte("-32602"))
-		return e.Bytes()
+// retiredCodes must not be emitted in the modern era (2026-07-28 basic/index,
+// Error Codes): what stands in their place.
+var retiredCodes = map[int64]string{
+	-32002: "-32602", // resource not found
+	-32042: "-32603", // URL elicitation: asked by input_required, or not at all
+}
+
+func retireCode(e *jsonrpc.Edit, rpcError jsonrpc.Value) {
+	code := rpcError.Get("code")
+	if n, ok := code.Int(); ok && retiredCodes[n] != "" {
+		e.Replace(code, []byte(retiredCodes[n]))
 	}
-	return m.Raw
+}
+
+func errorToModern(m *jsonrpc.Message) []byte {
+	e := m.Edit()
+	retireCode(e, m.Error())
+	return e.Bytes()
+}
+
+// ErrorToModern turns a legacy server's error object, as a task or a driven
+// call carries it, into a modern one.
+func ErrorToModern(rpcError []byte) []byte {
+	v := ParseResult(rpcError)
+	if !v.Exists() {
+		return rpcError
+	}
+	e := v.Edit()
+	retireCode(e, v)
+	return e.Bytes()
 }
 
 // ResultToModern turns a legacy server's answer to method into a modern one:
@@ -154,8 +180,9 @@ func ResultToModern(method string, m *jsonrpc.Message, serverInfo []byte) []byte
 
 func fillCacheHints(e *jsonrpc.Edit, result jsonrpc.Value) {
 	ttl := result.Get("ttlMs")
-	if f, ok := ttl.Float(); !ok || f < 0 {
-		setMember(e, result, "ttlMs", []byte("0"))
+	if n, ok := ttl.Int(); !ok || n < 0 {
+		n, _ = Milliseconds(ttl)
+		setMember(e, result, "ttlMs", strconv.AppendInt(nil, n, 10))
 	}
 	if s, _ := result.Get("cacheScope").Str(); s != "public" && s != "private" {
 		setMember(e, result, "cacheScope", []byte(`"private"`))
