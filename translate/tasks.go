@@ -124,8 +124,6 @@ func TaskToLegacy(task jsonrpc.Value, v TaskView) []byte {
 		}
 	}
 	deleteMember(e, task, "_meta")
-	deleteMember(e, task, "ttl")
-	deleteMember(e, task, "pollInterval")
 	renameNumber(e, task, "ttlMs", "ttl", true)
 	renameNumber(e, task, "pollIntervalMs", "pollInterval", false)
 	finishTask(e, task, v)
@@ -136,9 +134,12 @@ func TaskToLegacy(task jsonrpc.Value, v TaskView) []byte {
 // callers add what the message around it needs.
 func taskToModern(task jsonrpc.Value, v TaskView) *jsonrpc.Edit {
 	e := task.Edit()
-	for _, key := range []string{"_meta", "ttlMs", "pollIntervalMs", "resultType", "result", "error", "inputRequests"} {
-		deleteMember(e, task, key)
+	for _, r := range members {
+		if r.Legacy == "" {
+			deleteMember(e, task, r.Modern)
+		}
 	}
+	deleteMember(e, task, "_meta")
 	renameNumber(e, task, "ttl", "ttlMs", true)
 	renameNumber(e, task, "pollInterval", "pollIntervalMs", false)
 	finishTask(e, task, v)
@@ -174,9 +175,16 @@ func finishTask(e *jsonrpc.Edit, task jsonrpc.Value, v TaskView) {
 
 // renameNumber gives a duration its other name. Units are never scaled.
 // required: null and missing are written as null, else they are left out.
+// Some servers of each era use the other's name; it counts where the right
+// one is missing and never stays beside it.
 func renameNumber(e *jsonrpc.Edit, obj jsonrpc.Value, from, to string, required bool) {
 	v := obj.Get(from)
-	n, ok := Milliseconds(v)
+	if !v.Exists() {
+		v = obj.Get(to)
+	} else {
+		deleteMember(e, obj, to)
+	}
+	n, ok := wireMillis(v)
 	switch {
 	case ok:
 		e.Rename(v, to)
@@ -195,17 +203,26 @@ func renameNumber(e *jsonrpc.Edit, obj jsonrpc.Value, from, to string, required 
 	}
 }
 
+// wireMillis is a duration as it is shown: whole numbers as they came, be they
+// as large as a peer likes (2^53-1 for ever), the rest as Milliseconds reads it.
+func wireMillis(v jsonrpc.Value) (int64, bool) {
+	if n, ok := v.Int(); ok && n >= 0 {
+		return n, true
+	}
+	return Milliseconds(v)
+}
+
 // maxMillis clamps durations from peers: a hundred years.
 const maxMillis = 100 * 366 * 24 * 3600 * 1000
 
 // Milliseconds reads a duration member: fractions rounded, out of range
 // clamped; ok is false for null, missing, negative or not a number.
 func Milliseconds(v jsonrpc.Value) (int64, bool) {
-	if v.Type() != jsonrpc.Number || !v.Exists() {
+	if v.Type() != jsonrpc.Number {
 		return 0, false
 	}
-	f, ok := v.Float()
-	if !ok || f < 0 {
+	f, _ := v.Float() // ±Inf when out of a float's range
+	if f < 0 {
 		return 0, false
 	}
 	if f > maxMillis {
@@ -240,6 +257,9 @@ func TaskOf(result jsonrpc.Value) jsonrpc.Value {
 // from a server's task; _meta beside it stays beside it.
 func CreateToLegacy(result, task jsonrpc.Value, v TaskView) []byte {
 	b := jsonrpc.NewObject().Raw("task", TaskToLegacy(task, v))
+	for _, m := range beside(result, task) {
+		b.Raw(m.key, m.raw)
+	}
 	if meta := keptMeta(result, MetaServerInfo); meta != nil {
 		b.Raw("_meta", meta)
 	}
@@ -249,9 +269,37 @@ func CreateToLegacy(result, task jsonrpc.Value, v TaskView) []byte {
 // CreateToModern makes the flat CreateTaskResult of the tasks extension.
 func CreateToModern(result, task jsonrpc.Value, v TaskView, serverInfo []byte) []byte {
 	e := taskToModern(task, v)
+	for _, m := range beside(result, task) {
+		e.Insert(task, m.key, m.raw)
+	}
 	e.Insert(task, "resultType", []byte(`"task"`))
 	insertMeta(e, task, keptMeta(result, MetaRelatedTask), serverInfo)
 	return e.Bytes()
+}
+
+// beside returns what a nested CreateTaskResult holds beside its task and no
+// rule owns, unless the task has a member of that name.
+func beside(result, task jsonrpc.Value) (out []member) {
+	if !result.Get("task").Exists() || result.Get("taskId").Exists() {
+		return nil
+	}
+	for key, v := range result.Members() {
+		if key == "task" || key == "_meta" || taskMember(key) || task.Get(key).Exists() {
+			continue
+		}
+		out = append(out, member{key, v.Raw()})
+	}
+	return out
+}
+
+// taskMember: a name that members gives a task in either era.
+func taskMember(key string) bool {
+	for _, r := range members {
+		if key == r.Modern || key == r.Legacy {
+			return true
+		}
+	}
+	return false
 }
 
 // keptMeta returns result's _meta without the named key, or nil.
@@ -259,6 +307,13 @@ func keptMeta(result jsonrpc.Value, drop string) []byte {
 	meta := result.Get("_meta")
 	if meta.Type() != jsonrpc.Object {
 		return nil
+	}
+	if !meta.Tracked() {
+		open, err := meta.Parse()
+		if err != nil {
+			return nil // a repeated member: none of the two can be trusted
+		}
+		meta = open
 	}
 	v := meta.Get(drop)
 	if !v.Exists() {
@@ -336,8 +391,13 @@ func PayloadToModern(result jsonrpc.Value) []byte {
 
 // DetailedTask makes the result of a modern tasks/get, or the params of
 // notifications/tasks (kind ""), from a legacy Task with its payload or its
-// outstanding questions (raw InputRequests object).
+// outstanding questions (raw InputRequests object). A status whose member is
+// not there is shown as working (tasks extension, Task Polling, Response).
 func DetailedTask(task jsonrpc.Value, v TaskView, kind string, p Payload, inputRequests, serverInfo []byte) []byte {
+	if v.Status == Completed && p.Result == nil || v.Status == Failed && p.Error == nil ||
+		v.Status == InputRequired && inputRequests == nil {
+		v.Status = Working
+	}
 	e := taskToModern(task, v)
 	if kind != "" {
 		e.Insert(task, "resultType", jsonrpc.Quote(kind))
@@ -346,11 +406,11 @@ func DetailedTask(task jsonrpc.Value, v TaskView, kind string, p Payload, inputR
 	case Completed:
 		e.Insert(task, "result", p.Result)
 	case Failed:
-		e.Insert(task, "error", p.Error)
+		e.Insert(task, "error", ErrorToModern(p.Error))
 	case InputRequired:
 		e.Insert(task, "inputRequests", inputRequests)
 	}
-	insertMeta(e, task, nil, serverInfo)
+	insertMeta(e, task, keptMeta(task, MetaRelatedTask), serverInfo)
 	return e.Bytes()
 }
 
