@@ -22,7 +22,10 @@ func InitializeResult(discover jsonrpc.Value, o InitializeOptions) []byte {
 	}
 	e.Insert(discover, "protocolVersion", jsonrpc.Quote(o.Version))
 	info := discover.Get("serverInfo")
-	if !info.Exists() {
+	if info.Type() != jsonrpc.Object {
+		if info.Exists() {
+			e.Delete(info)
+		}
 		raw := jsonrpc.NewObject().Str("name", o.Fallback).Str("version", "0").Bytes()
 		if v := discover.Get("_meta").Get(MetaServerInfo); v.Type() == jsonrpc.Object {
 			raw = v.Raw()

@@ -79,15 +79,16 @@ type LegacyRequest struct {
 }
 
 // RequestToLegacy turns a modern client's request into a legacy one: the
-// per-request fields leave _meta, MRTR members leave params.
+// per-request fields leave _meta, MRTR members leave params. related-task does
+// not exist in the modern era: an id there would be one of our handles.
 func RequestToLegacy(m *jsonrpc.Message, r LegacyRequest) []byte {
 	e := m.Edit()
 	params := m.Params()
 	if !params.Exists() {
 		return m.Raw
 	}
-	editMeta(e, params, requestMeta)
-	if m.Method != "tools/call" && !CanRequireInput(m.Method) {
+	editMeta(e, params, append([]string{MetaRelatedTask}, requestMeta...))
+	if !CanRequireInput(m.Method) {
 		return e.Bytes()
 	}
 	for _, key := range []string{"inputResponses", "requestState"} {
