@@ -47,6 +47,8 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) {
 			r.log.Debug("translation loss", "what", e.What)
 		case Audit:
 			r.log.Info("audit", "what", e.What, "task", r.handles.MaskText("task", e.Task))
+		case Add:
+			r.add(countKey(e.Name), e.N)
 		case Attach:
 			r.attachID(e.Stream, e.Op)
 		case Done:
@@ -73,6 +75,9 @@ func (r *Runner) finish(id OpID, b *base) {
 	}
 	if len(b.Wakes) > 0 {
 		_ = r.store.Delete(r.ctx, wakeKey(id), Any)
+	}
+	if b.Blob {
+		_ = r.store.Delete(r.ctx, blobKey(id), Any)
 	}
 }
 

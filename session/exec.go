@@ -46,6 +46,27 @@ func (x *Exec) List(prefix, after string, limit int) []Entry {
 	return list
 }
 
+// Keep puts a message aside for a later step: its bytes are stored as they
+// are, not inside the state, and leave with the operation.
+func (x *Exec) Keep(b *base, raw []byte) {
+	b.Blob = true
+	x.Do(Put{Key: blobKey(x.ID), Value: raw})
+}
+
+// Kept returns what Keep put aside.
+func (x *Exec) Kept() ([]byte, bool) { return x.Get(blobKey(x.ID)) }
+
+func blobKey(id OpID) string { return "blob/" + string(id) }
+
+// Count reads a counter that Add effects move.
+func (x *Exec) Count(name string) int64 {
+	raw, _ := x.Get(countKey(name))
+	n, _ := strconv.ParseInt(string(raw), 10, 64)
+	return n
+}
+
+func countKey(name string) string { return "count/" + name }
+
 // Snapshot reads the bounded cache that Snap fills; a miss costs a round trip.
 func (x *Exec) Snapshot(key string) ([]byte, bool) { return x.r.snaps.Get(key) }
 
@@ -115,6 +136,13 @@ type waiter struct {
 	Token json.RawMessage `json:"t,omitempty"`
 }
 
+// end forgets where a waiting tasks/result is to be found.
+func (w waiter) end(x *Exec) {
+	if w.Session != "" && !w.Driven {
+		x.Do(Del{Key: waitKey(w.Session, w.id())})
+	}
+}
+
 func (w waiter) id() jsonrpc.ID { return rawID(w.ID) }
 
 // rawID reads an id that was kept raw.
@@ -143,6 +171,8 @@ type base struct {
 	// "runner.number" of the runner that holds its socket.
 	Wakes map[string]time.Time `json:"w,omitempty"`
 	Ups   map[string]string    `json:"u,omitempty"`
+	// Blob: a message is kept beside the state (Exec.Keep).
+	Blob bool `json:"b,omitempty"`
 }
 
 func (b *base) ops() *base { return b }

@@ -26,8 +26,7 @@ type legacyCall struct {
 	TTL    int64           `json:",omitempty"`
 	Token  json.RawMessage `json:",omitempty"`
 	Handle string          `json:",omitempty"`
-	// Request is kept where a retry may be needed: the modern form, as sent.
-	Request   json.RawMessage `json:",omitempty"`
+	// The request as sent is kept beside the state where a retry may be needed.
 	Declared  bool            `json:",omitempty"` // the request declared the tasks extension
 	Cancelled bool            `json:",omitempty"`
 	Rounds    int             `json:",omitempty"`
@@ -81,7 +80,7 @@ func (c *legacyCall) client(x *Exec, ev Event) {
 	raw := translate.RequestToModern(m, sess.modernRequest(c.Task))
 	c.Declared = c.Task
 	if translate.CanRequireInput(m.Method) {
-		c.Request = raw
+		x.Keep(&c.base, raw)
 	}
 	c.open(x, raw, sess.ServerVersion, ev.Caller.Header)
 }
@@ -138,7 +137,7 @@ func (c *legacyCall) notification(x *Exec, m *jsonrpc.Message) {
 
 func (c *legacyCall) error(x *Exec, ev Event) {
 	m := ev.Frame.Msg
-	if !c.Declared && len(c.Request) > 0 && missingTasks(m.Error()) {
+	if !c.Declared && c.Blob && missingTasks(m.Error()) {
 		c.declare(x)
 		return
 	}
@@ -166,15 +165,26 @@ func missingTasks(e jsonrpc.Value) bool {
 // declare sends the call once more, now with the extension: its task is
 // driven here.
 func (c *legacyCall) declare(x *Exec) {
-	m, err := jsonrpc.Decode(c.Request, jsonrpc.Limits{})
-	sess := new(legacySession)
-	if err != nil || !x.r.load(sessionOp(c.Session), sess) {
-		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "", nil))
+	m, sess, ok := c.kept(x)
+	if !ok {
 		return
 	}
 	c.Declared = true
-	c.Request = translate.RequestToModern(m, sess.modernRequest(true))
-	c.open(x, c.Request, sess.ServerVersion, nil)
+	raw := translate.RequestToModern(m, sess.modernRequest(true))
+	x.Keep(&c.base, raw)
+	c.open(x, raw, sess.ServerVersion, nil)
+}
+
+// kept reads what a retry needs; without it the call fails.
+func (c *legacyCall) kept(x *Exec) (*jsonrpc.Message, *legacySession, bool) {
+	raw, _ := x.Kept()
+	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+	sess := new(legacySession)
+	if err != nil || !x.r.load(sessionOp(c.Session), sess) {
+		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondUnknownSession, "the session ended before the call did", nil))
+		return nil, nil, false
+	}
+	return m, sess, true
 }
 
 func (c *legacyCall) result(x *Exec, m *jsonrpc.Message) {
@@ -341,10 +351,8 @@ func (c *legacyCall) retry(x *Exec) {
 	if !c.Questions.complete() {
 		return
 	}
-	m, err := jsonrpc.Decode(c.Request, jsonrpc.Limits{})
-	sess := new(legacySession)
-	if err != nil || !x.r.load(sessionOp(c.Session), sess) {
-		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondUnknownSession, "", nil))
+	m, sess, ok := c.kept(x)
+	if !ok {
 		return
 	}
 	e := m.Edit()

@@ -57,7 +57,7 @@ func (t *legacyTask) Step(x *Exec, ev Event) {
 	case EvClient:
 		t.client(x, ev)
 	case EvClientGone:
-		t.left(ev.Label)
+		t.left(x, ev.Label)
 	case EvTimer:
 		t.timer(x, ev.Name)
 	case EvServer:
@@ -260,7 +260,12 @@ func (t *legacyTask) client(x *Exec, ev Event) {
 	}
 }
 
-func (t *legacyTask) left(stream string) {
+func (t *legacyTask) left(x *Exec, stream string) {
+	for _, w := range t.Waiters {
+		if w.Stream == stream {
+			w.end(x)
+		}
+	}
 	t.Gets, _ = dropStream(t.Gets, stream)
 	t.Waiters, _ = dropStream(t.Waiters, stream)
 	t.Cancels, _ = dropStream(t.Cancels, stream)

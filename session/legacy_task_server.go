@@ -48,6 +48,7 @@ func (t *legacyTask) unknown(x *Exec) {
 				x.Do(Tell{To: w.Op, Name: "gone", Data: []byte(t.handle(x))})
 				continue
 			}
+			w.end(x)
 			x.refuse(w.Stream, translate.Legacy, w.id(), translate.CondUnknownTask, unknownTask, nil)
 		}
 	}
@@ -163,9 +164,7 @@ func (t *legacyTask) finishWaiters(x *Exec, result, rpcError []byte) {
 	waiters := t.Waiters
 	t.Waiters = nil
 	for _, w := range waiters {
-		if w.Session != "" && !w.Driven {
-			x.Do(Del{Key: waitKey(w.Session, w.id())})
-		}
+		w.end(x)
 		switch {
 		case rpcError != nil:
 			x.reply(w.Stream, errorWith(w.id(), rpcError))

@@ -19,7 +19,6 @@ type modernCall struct {
 	Owner    Principal       `json:",omitempty"`
 	Pool     OpID            `json:",omitempty"`
 	Private  bool            `json:",omitempty"`
-	Request  json.RawMessage `json:",omitempty"` // the client's message, until it is sent
 	Header   http.Header     `json:",omitempty"`
 	Declared bool            `json:",omitempty"` // the tasks extension
 	Asks     bool            `json:",omitempty"` // can be asked something
@@ -31,6 +30,8 @@ type modernCall struct {
 	Drive    bool            `json:",omitempty"`
 	Tried    bool            `json:",omitempty"` // sent once more after a lost session
 	Gone     bool            `json:",omitempty"` // the client has left
+
+	raw []byte // the client's message, in the step that brought it
 }
 
 func (c *modernCall) Step(x *Exec, ev Event) {
@@ -78,7 +79,8 @@ func (c *modernCall) client(x *Exec, ev Event) {
 	c.Asks = caps.Get("elicitation").Exists() || caps.Get("sampling").Exists() || caps.Get("roots").Exists()
 	c.LogLevel, _ = meta.Get(translate.MetaLogLevel).Str()
 	c.Token = json.RawMessage(meta.Get(translate.MetaProgress).Raw())
-	c.Request, c.Header = json.RawMessage(m.Raw), legacyHeaders(ev.Caller.Header)
+	c.Header = legacyHeaders(ev.Caller.Header)
+	c.raw = m.Raw
 	if c.LogLevel != "" && levelRank(c.LogLevel) < 0 {
 		x.refuse(c.Stream, translate.Modern, m.ID, translate.CondInvalidParams, "unknown log level", nil)
 		x.Do(Done{})
@@ -111,6 +113,7 @@ func (c *modernCall) need(x *Exec, info, caps json.RawMessage) {
 		c.proceed(x)
 		return
 	}
+	x.Keep(&c.base, c.raw)
 	if c.Private {
 		x.Do(Tell{To: c.Pool, Name: "need", Data: mustJSON(poolNeed{c.As, info, caps, true})}, Tell{To: c.Pool, Name: "lease"})
 		return
@@ -158,6 +161,9 @@ func (c *modernCall) proceed(x *Exec) {
 		c.finish(x, Out{Raw: jsonrpc.NewResult(rawID(c.ID), translate.DiscoverResult(translate.ParseResult(pool.Init))), Final: true})
 	case c.Method == "tools/call" && c.Ready.Tasks:
 		if _, known := x.Get(toolsKey(c.Pool)); !known {
+			if !c.Blob {
+				x.Keep(&c.base, c.raw)
+			}
 			x.Do(Tell{To: c.Pool, Name: "tools"})
 			return
 		}
@@ -190,7 +196,10 @@ func (c *modernCall) decide(x *Exec) {
 }
 
 func (c *modernCall) send(x *Exec) {
-	m, err := jsonrpc.Decode(c.Request, jsonrpc.Limits{})
+	if c.raw == nil {
+		c.raw, _ = x.Kept()
+	}
+	m, err := jsonrpc.Decode(c.raw, jsonrpc.Limits{})
 	if err != nil {
 		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, "", nil))
 		return
@@ -206,8 +215,10 @@ func (c *modernCall) send(x *Exec) {
 		}
 		raw = e.Bytes()
 	}
-	if c.Tried || c.Private {
-		c.Request = nil
+	if !c.Blob && !c.Tried && c.Ready.Session != "" {
+		// A session the server has forgotten (404) has run nothing: the call is
+		// sent once more in a new one.
+		x.Keep(&c.base, c.raw)
 	}
 	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: c.As, Out: c.out(raw), Feeds: c.Stream})
 }
@@ -363,7 +374,7 @@ func bornStatus(legacy string) string {
 // sessionLost: the server forgot the session, so the request has not run; it
 // is sent once more in a new one.
 func (c *modernCall) sessionLost(x *Exec) {
-	if c.Tried || c.Request == nil {
+	if c.Tried || !c.Blob {
 		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondUpstreamBroken, "the upstream server lost its session", nil))
 		return
 	}

@@ -149,6 +149,11 @@ type (
 		Value []byte
 	}
 	Del struct{ Key string }
+	// Add moves a counter over all runners; at zero its record goes.
+	Add struct {
+		Name string
+		N    int64
+	}
 	// Snap keeps the last seen state of a task in the bounded cache.
 	Snap struct {
 		Key   string
@@ -184,4 +189,5 @@ func (Snap) effect()   {}
 func (Loss) effect()   {}
 func (Audit) effect()  {}
 func (Attach) effect() {}
+func (Add) effect()    {}
 func (Done) effect()   {}

@@ -211,6 +211,10 @@ func taskPrincipal(c Caller) Principal {
 // legacyTaskCall leads tasks/* of a legacy client to the task.
 func (r *Runner) legacyTaskCall(ev Event, s *ClientStream) {
 	m := ev.Frame.Msg
+	if !ev.Session.Tasks {
+		r.refuse(s, translate.Legacy, m, translate.CondUnknownMethod, "the server behind offers no tasks")
+		return
+	}
 	if m.Method == "tasks/list" {
 		if ev.Caller.Open {
 			r.refuse(s, translate.Legacy, m, translate.CondUnknownMethod, "tasks/list is not offered to callers who cannot be told apart")
@@ -239,17 +243,17 @@ func (r *Runner) modernClient(ctx context.Context, in Inbound, s *ClientStream) 
 		r.refuse(s, translate.Modern, m, translate.CondVerb, "")
 		return
 	}
-	if m.Kind != jsonrpc.Request {
-		// No notification or response of a modern client means anything over
-		// HTTP (2026-07-28 streamable-http, Sending Messages).
-		s.Send(Out{Final: true, Status: 202})
-		return
-	}
 	face, ok := r.face(ctx, in, s)
 	if !ok {
 		return
 	}
 	ev := Event{Frame: in.Frame, Caller: in.Caller, Face: face}
+	if m.Kind != jsonrpc.Request && face.Era != translate.Modern {
+		// No notification or response of a modern client means anything to a
+		// legacy server (2026-07-28 streamable-http, Sending Messages).
+		s.Send(Out{Final: true, Status: 202})
+		return
+	}
 	if face.Era == translate.Modern {
 		r.start(OpID("pass:"+s.ID), ev, s)
 		return

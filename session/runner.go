@@ -364,6 +364,29 @@ func (r *Runner) nextID(sequence string) int64 {
 	return start
 }
 
+// add moves a counter; a record that says zero is no record.
+func (r *Runner) add(key string, n int64) {
+	for r.ctx.Err() == nil {
+		entry, err := r.store.Get(r.ctx, key)
+		now := int64(0)
+		version := Absent
+		if err == nil {
+			_ = json.Unmarshal(entry.Value, &now)
+			version = entry.Version
+		}
+		now = max(now+n, 0)
+		if now == 0 {
+			if version == Absent || r.store.Delete(r.ctx, key, version) == nil {
+				return
+			}
+			continue
+		}
+		if _, err := r.store.Put(r.ctx, key, intRaw(now), version); err == nil {
+			return
+		}
+	}
+}
+
 // reserveIDs moves a stored counter on by n and returns the first of them.
 func (r *Runner) reserveIDs(key string, n int64) int64 {
 	for {
