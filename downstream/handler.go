@@ -112,10 +112,25 @@ func (x *exchange) readHeaders() (translate.Cond, string) {
 		return translate.CondBadHeader, err.Error()
 	}
 	x.caller.Principal, x.caller.Open = p, open
+	if open {
+		x.caller.Address = network(remoteAddr(x.r))
+	}
 	if auth := h["Authorization"]; len(auth) > 0 {
 		x.caller.Credential = http.Header{"Authorization": auth}
 	}
 	return translate.CondNone, ""
+}
+
+// network is the part of an address one host owns: all of IPv4, the /64 of
+// IPv6.
+func network(a netip.Addr) string {
+	a = a.Unmap()
+	if a.Is6() {
+		if p, err := a.Prefix(64); err == nil {
+			return p.String()
+		}
+	}
+	return a.String()
 }
 
 func remoteAddr(r *http.Request) netip.Addr {

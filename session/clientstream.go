@@ -182,7 +182,10 @@ type Caller struct {
 	// Open: no credential was seen on a listener where callers cannot be told
 	// apart; tasks.list is not offered (design: principals).
 	Open bool
-	Era  translate.Era
+	// Address is the peer's address, cut to the network one host owns (IPv6:
+	// /64); limits count by it where callers cannot be told apart.
+	Address string
+	Era     translate.Era
 	// Version is the modern _meta version, or the legacy header's (may be
 	// empty: the session's own counts).
 	Version string

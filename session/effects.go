@@ -115,6 +115,9 @@ func (r *Runner) gone(s *ClientStream) {
 	r.mu.Lock()
 	a := r.streams[s.ID]
 	delete(r.streams, s.ID)
+	if a != nil {
+		r.endWait(a)
+	}
 	r.mu.Unlock()
 	if a == nil || a.op == "" || s.finished() {
 		return

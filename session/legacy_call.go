@@ -29,6 +29,7 @@ type legacyCall struct {
 	// The request as sent is kept beside the state where a retry may be needed.
 	Declared  bool            `json:",omitempty"` // the request declared the tasks extension
 	Cancelled bool            `json:",omitempty"`
+	Limit     string          `json:",omitempty"`
 	Rounds    int             `json:",omitempty"`
 	Questions questions       `json:",omitzero"`
 	State     json.RawMessage `json:",omitempty"` // requestState to echo
@@ -94,6 +95,13 @@ func (c *legacyCall) admit(x *Exec, task jsonrpc.Value) bool {
 		x.Do(Done{})
 		return false
 	}
+	sess := new(legacySession)
+	x.r.load(sessionOp(c.Session), sess)
+	if !x.r.within(countTasks, sess.Limit, x.Policy.Tasks) {
+		x.Do(Send{Stream: c.Stream, Out: refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "too many tasks; try again when some have ended", []byte(`{"retryAfterMs":1000}`))}, Done{})
+		return false
+	}
+	c.Limit = sess.Limit
 	if !x.Reserve(string(x.ID)) {
 		out := refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "too many tasks are held at the moment; try again later", []byte(`{"retryAfterMs":1000}`))
 		x.Do(Send{Stream: c.Stream, Out: out}, Done{})
@@ -238,12 +246,13 @@ type taskBirth struct {
 	Call     OpID            `json:",omitempty"` // still running under the handle
 	TTL      int64           `json:",omitempty"`
 	Token    json.RawMessage `json:",omitempty"`
+	Limit    string          `json:",omitempty"`
 	Driver   *waiter         `json:",omitempty"`
 	Cancel   bool            `json:",omitempty"`
 }
 
 func (c *legacyCall) birth() taskBirth {
-	return taskBirth{Session: c.Session, As: c.As, Owner: c.Owner, TTL: c.TTL, Token: c.Token, Cancel: c.Cancelled}
+	return taskBirth{Session: c.Session, As: c.As, Owner: c.Owner, TTL: c.TTL, Token: c.Token, Cancel: c.Cancelled, Limit: c.Limit}
 }
 
 // born: the server made a task of the call.

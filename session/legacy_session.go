@@ -24,6 +24,7 @@ type legacySession struct {
 	Phase     string    `json:",omitempty"`
 	Principal Principal `json:",omitempty"`
 	Open      bool      `json:",omitempty"`
+	Limit     string    `json:",omitempty"` // counted under
 	// Era is the face of the server this session speaks to; ServerVersion the
 	// revision toward it.
 	Era           translate.Era
@@ -74,6 +75,8 @@ func (s *legacySession) Step(x *Exec, ev Event) {
 			s.Holds--
 			s.Used = x.Now
 		case "lost":
+			s.UpSession = ""
+			s.end(x)
 			x.Do(Done{})
 		}
 		s.keep(x)
@@ -143,9 +146,7 @@ func (s *legacySession) initialize(x *Exec, ev Event) {
 	m := ev.Frame.Msg
 	s.ID = string(x.ID[len("session:"):])
 	s.Principal, s.Open, s.Used = ev.Caller.Principal, ev.Caller.Open, x.Now
-	if ev.Caller.Open {
-		s.Principal = ev.Caller.Principal
-	}
+	s.Limit = x.r.limitKey(ev.Caller)
 	s.ClientInfo = rawOr(m.At("params", "clientInfo"), `{"name":"unknown","version":"0"}`)
 	s.ClientCaps = rawOr(m.At("params", "capabilities"), "{}")
 	asked, _ := m.At("params", "protocolVersion").Str()
@@ -259,6 +260,7 @@ func (s *legacySession) ready(x *Exec, raw []byte) {
 	s.Phase = sessionReady
 	x.Do(Send{Stream: s.Waiting.Stream, Out: Out{Raw: raw, Final: true, Header: http.Header{headerSession: {s.ID}}}})
 	x.Do(Wake{Name: "idle", At: x.Now.Add(x.Policy.SessionIdle)})
+	x.Do(counted(countSessions, s.Limit, 1)...)
 	s.Waiting, s.Request, s.Modern = waiter{}, nil, ""
 }
 
@@ -322,6 +324,11 @@ func (s *legacySession) idle(x *Exec) {
 
 // end closes what hangs on the session. A server's own session goes with it.
 func (s *legacySession) end(x *Exec) {
+	if s.Phase != sessionReady {
+		return
+	}
+	x.Do(counted(countSessions, s.Limit, -1)...)
+	x.Do(Del{Key: "askseq/" + s.ID})
 	for _, g := range s.Gets {
 		x.Do(Send{Stream: g, Out: Out{Final: true}})
 	}

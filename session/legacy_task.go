@@ -35,6 +35,7 @@ type legacyTask struct {
 	Interval int64           `json:",omitempty"` // ms, the server's newest
 	Next     time.Time       `json:",omitzero"`  // no poll before
 	Index    string          `json:",omitempty"`
+	Limit    string          `json:",omitempty"` // counted under; empty: not counted
 
 	Gets    []waiter `json:",omitempty"` // want the next state seen
 	Waiters []waiter `json:",omitempty"` // tasks/result and driven calls
@@ -139,6 +140,10 @@ func (t *legacyTask) common(x *Exec, b taskBirth) {
 		keep = time.Duration(ttl)*time.Millisecond + x.Policy.TaskGrace
 	}
 	x.Do(Wake{Name: "forget", At: x.Now.Add(keep)})
+	if b.Limit != "" && t.Limit == "" {
+		t.Limit = b.Limit
+		x.Do(counted(countTasks, t.Limit, 1)...)
+	}
 	if t.Owner != "" && t.Index == "" {
 		t.Index = indexKey(x, t.Owner, t.handle(x))
 		x.Do(Put{Key: t.Index, Value: []byte(t.handle(x))})
@@ -398,6 +403,9 @@ func (t *legacyTask) drop(x *Exec) {
 	if t.Held {
 		x.Do(Del{Key: heldKey(t.handle(x))})
 		x.Free(heldKey(t.handle(x)))
+	}
+	if t.Limit != "" {
+		x.Do(counted(countTasks, t.Limit, -1)...)
 	}
 	t.withdrawAll(x)
 	x.Do(Done{})

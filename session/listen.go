@@ -68,7 +68,7 @@ func (l *listenCall) client(x *Exec, ev Event) {
 			l.Tasks = append(l.Tasks, handle)
 		}
 	}
-	x.Do(Tell{To: l.Pool, Name: "need", Data: mustJSON(poolNeed{ev.Caller.Principal, info, caps, ev.Caller.Open})})
+	x.Do(Tell{To: l.Pool, Name: "need", Data: mustJSON(poolNeed{ev.Caller.Principal, info, caps, ev.Caller.Open, x.r.limitKey(ev.Caller)})})
 }
 
 func (l *listenCall) told(x *Exec, ev Event) {

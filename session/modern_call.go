@@ -28,6 +28,7 @@ type modernCall struct {
 	Ready    poolReady       `json:",omitzero"`
 	AsTask   bool            `json:",omitempty"`
 	Drive    bool            `json:",omitempty"`
+	Limit    string          `json:",omitempty"`
 	Tried    bool            `json:",omitempty"` // sent once more after a lost session
 	Gone     bool            `json:",omitempty"` // the client has left
 
@@ -86,6 +87,7 @@ func (c *modernCall) client(x *Exec, ev Event) {
 		x.Do(Done{})
 		return
 	}
+	c.Limit = x.r.limitKey(ev.Caller)
 	c.need(x, info, legacyCaps)
 }
 
@@ -115,10 +117,10 @@ func (c *modernCall) need(x *Exec, info, caps json.RawMessage) {
 	}
 	x.Keep(&c.base, c.raw)
 	if c.Private {
-		x.Do(Tell{To: c.Pool, Name: "need", Data: mustJSON(poolNeed{c.As, info, caps, true})}, Tell{To: c.Pool, Name: "lease"})
+		x.Do(Tell{To: c.Pool, Name: "need", Data: mustJSON(poolNeed{c.As, info, caps, true, c.Limit})}, Tell{To: c.Pool, Name: "lease"})
 		return
 	}
-	x.Do(Tell{To: c.Pool, Name: "need", Data: mustJSON(poolNeed{c.As, info, caps, false})})
+	x.Do(Tell{To: c.Pool, Name: "need", Data: mustJSON(poolNeed{c.As, info, caps, false, c.Limit})})
 }
 
 func (c *modernCall) told(x *Exec, ev Event) {
@@ -180,6 +182,10 @@ func (c *modernCall) decide(x *Exec) {
 		_ = json.Unmarshal(raw, &known)
 	}
 	support := known[c.Name]
+	if (support == "required" || support == "optional") && !x.r.within(countTasks, c.Limit, x.Policy.Tasks) {
+		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, "too many tasks; try again when some have ended", []byte(`{"retryAfterMs":1000}`)))
+		return
+	}
 	switch {
 	case support == "required" && c.Declared, support == "optional" && c.Declared:
 		c.AsTask = true
@@ -348,7 +354,7 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 		return
 	}
 	op := OpID("mtask:" + handle)
-	b := modernBirth{Pool: c.Pool, As: c.As, Owner: c.Owner, ServerID: id, Task: json.RawMessage(task.Raw()), Ready: c.Ready, Asks: c.Asks, Cancel: c.Gone}
+	b := modernBirth{Pool: c.Pool, As: c.As, Owner: c.Owner, ServerID: id, Task: json.RawMessage(task.Raw()), Ready: c.Ready, Asks: c.Asks, Cancel: c.Gone, Limit: c.Limit}
 	x.Do(Put{Key: serverTaskKey(c.Pool, id), Value: []byte(op)}, Tell{To: c.Pool, Name: "lease"})
 	if c.Drive && !c.Gone {
 		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Driven: true, Token: c.Token}

@@ -29,6 +29,7 @@ type modernTask struct {
 	Final   bool            `json:",omitempty"`
 	Payload *payload        `json:",omitempty"` // in hand until the final state is shown
 	Failure json.RawMessage `json:",omitempty"` // an end of our own making
+	Limit   string          `json:",omitempty"` // counted under; empty: not counted
 	Asks    bool            `json:",omitempty"` // a client that can answer watches
 	Lost    bool            `json:",omitempty"` // the session was lost once for this look
 
@@ -73,6 +74,7 @@ type modernBirth struct {
 	Ready    poolReady
 	Asks     bool
 	Cancel   bool
+	Limit    string
 	Driver   *waiter `json:",omitempty"`
 }
 
@@ -158,7 +160,8 @@ func (t *modernTask) told(x *Exec, ev Event) {
 
 func (t *modernTask) born(x *Exec, b modernBirth) {
 	t.Pool, t.As, t.Owner, t.ServerID, t.Ready, t.Asks = b.Pool, b.As, b.Owner, b.ServerID, b.Ready, b.Asks
-	t.Task, t.Driver = b.Task, b.Driver
+	t.Task, t.Driver, t.Limit = b.Task, b.Driver, b.Limit
+	x.Do(counted(countTasks, t.Limit, 1)...)
 	task := translate.ParseResult(b.Task)
 	t.Status, _ = task.Get("status").Str()
 	t.pace(x, task)
@@ -354,7 +357,7 @@ func (t *modernTask) send(x *Exec, label string, msg []byte) {
 }
 
 func (t *modernTask) need(x *Exec) {
-	n := poolNeed{As: t.As, ClientInfo: json.RawMessage(`{"name":"taskbridge","version":` + string(jsonrpc.Quote(x.Policy.Version)) + `}`), ClientCaps: json.RawMessage("{}")}
+	n := poolNeed{As: t.As, ClientInfo: json.RawMessage(`{"name":"taskbridge","version":` + string(jsonrpc.Quote(x.Policy.Version)) + `}`), ClientCaps: json.RawMessage("{}"), Limit: t.Limit}
 	x.Do(Tell{To: t.Pool, Name: "need", Data: mustJSON(n)})
 }
 
@@ -462,6 +465,9 @@ func (t *modernTask) watch(x *Exec) {
 }
 
 func (t *modernTask) drop(x *Exec) {
+	if t.Limit != "" {
+		x.Do(counted(countTasks, t.Limit, -1)...)
+	}
 	for _, q := range t.Open {
 		x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
 	}

@@ -27,8 +27,9 @@ type Policy struct {
 	MaxTTL time.Duration
 	// PageSize of tasks/list. 50.
 	PageSize int
-	// MaxTasks bounds remembered tasks of one principal. 10,000.
-	MaxTasks int
+	// Limits per principal (callers who cannot be told apart: per address) and
+	// in all; over them new work is refused, nothing held is dropped.
+	Tasks, Sessions, Upstreams, Streams Limit
 	// MessageLimit bounds one message; held results may pass their budget by
 	// one such message. 64 MiB.
 	MessageLimit int64
@@ -38,6 +39,22 @@ type Policy struct {
 	// Version is the proxy's own, sent as clientInfo where no client stands
 	// behind a request.
 	Version string
+}
+
+// Limit bounds a kind of thing: for one principal, and in all. Zero takes the
+// default: tasks 10,000 and 100,000; legacy sessions toward clients 1,000 and
+// 10,000; sessions toward servers 100 and 1,000; streams that wait (GET,
+// listen, tasks/result) 1,000 and 10,000 of this process.
+type Limit struct{ Each, All int64 }
+
+func (l Limit) withDefault(each, all int64) Limit {
+	if l.Each <= 0 {
+		l.Each = each
+	}
+	if l.All <= 0 {
+		l.All = all
+	}
+	return l
 }
 
 func (p Policy) withDefaults() Policy {
@@ -57,9 +74,10 @@ func (p Policy) withDefaults() Policy {
 	if p.PageSize <= 0 {
 		p.PageSize = 50
 	}
-	if p.MaxTasks <= 0 {
-		p.MaxTasks = 10000
-	}
+	p.Tasks = p.Tasks.withDefault(10000, 100000)
+	p.Sessions = p.Sessions.withDefault(1000, 10000)
+	p.Upstreams = p.Upstreams.withDefault(100, 1000)
+	p.Streams = p.Streams.withDefault(1000, 10000)
 	if p.MessageLimit <= 0 {
 		p.MessageLimit = 64 << 20
 	}

@@ -18,6 +18,7 @@ type poolSession struct {
 	As         Principal       `json:",omitempty"`
 	Phase      string          `json:",omitempty"` // "", opening, ready
 	Private    bool            `json:",omitempty"` // leased by one call
+	Limit      string          `json:",omitempty"` // counted under
 	Session    string          `json:",omitempty"`
 	Version    string          `json:",omitempty"`
 	Init       json.RawMessage `json:",omitempty"` // result of initialize
@@ -40,6 +41,7 @@ type poolNeed struct {
 	ClientInfo json.RawMessage
 	ClientCaps json.RawMessage
 	Private    bool
+	Limit      string
 }
 
 // poolReady is what it hears.
@@ -123,7 +125,13 @@ func (p *poolSession) need(x *Exec, ev Event) {
 	}
 	p.Waiting = append(p.Waiting, ev.From)
 	if p.Phase == "" {
-		p.ClientInfo, p.ClientCaps, p.Private = n.ClientInfo, n.ClientCaps, n.Private
+		if !x.r.within(countUpstreams, n.Limit, x.Policy.Upstreams) {
+			out := refusal(translate.Modern, jsonrpc.ID{}, translate.CondTooMany, "too many sessions with the upstream server; try again later", nil)
+			p.fail(x, poolReady{Out: &out})
+			return
+		}
+		p.ClientInfo, p.ClientCaps, p.Private, p.Limit = n.ClientInfo, n.ClientCaps, n.Private, n.Limit
+		x.Do(counted(countUpstreams, p.Limit, 1)...)
 		p.initialize(x)
 		x.Do(Wake{Name: "idle", At: x.Now.Add(x.Policy.SessionIdle)})
 	}
@@ -184,7 +192,15 @@ func (p *poolSession) fail(x *Exec, r poolReady) {
 	for _, op := range p.ToolWait {
 		x.Do(Tell{To: op, Name: "tools"})
 	}
-	x.Do(Done{})
+	p.end(x)
+}
+
+// end drops the session's records.
+func (p *poolSession) end(x *Exec) {
+	if p.Phase != "" {
+		x.Do(counted(countUpstreams, p.Limit, -1)...)
+	}
+	x.Do(Del{Key: toolsKey(x.ID)}, Del{Key: "seq/up/" + string(x.ID)}, Done{})
 }
 
 // ready answers those who waited.
@@ -297,7 +313,7 @@ func (p *poolSession) close(x *Exec) {
 	if p.Session != "" {
 		x.Do(Tell{To: OpID("pass:end-" + string(x.ID)), Name: "delete", Data: mustJSON(passDelete{p.Session, p.Version, p.As})})
 	}
-	x.Do(Del{Key: toolsKey(x.ID)}, Done{})
+	p.end(x)
 }
 
 // serverTaskKey finds our task by the server's session and id.

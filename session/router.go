@@ -70,6 +70,10 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 	if m != nil && m.Kind == jsonrpc.Request {
 		switch m.Method {
 		case "initialize":
+			if !r.within(countSessions, r.limitKey(in.Caller), r.policy.Sessions) {
+				r.refuse(s, translate.Legacy, m, translate.CondTooMany, "too many sessions; end some with DELETE or try again later")
+				return
+			}
 			if face, ok := r.face(ctx, in, s); ok {
 				id := r.token(18)
 				r.start(sessionOp(id), Event{Frame: in.Frame, Caller: in.Caller, Face: face}, s)
@@ -110,6 +114,10 @@ func (r *Runner) passLegacy(ev Event, s *ClientStream) {
 		r.start(sessionOp(ev.Session.ID), ev, s)
 		return
 	}
+	waits := m == nil || m.Method == "tasks/result"
+	if waits && !r.admitStream(ev, s, translate.Legacy) {
+		return
+	}
 	r.start(OpID("pass:"+s.ID), ev, s)
 }
 
@@ -117,7 +125,9 @@ func (r *Runner) passLegacy(ev Event, s *ClientStream) {
 func (r *Runner) bridgeLegacy(ev Event, s *ClientStream) {
 	m, sess := ev.Frame.Msg, ev.Session
 	if m == nil {
-		r.start(sessionOp(sess.ID), ev, s)
+		if ev.Frame.HTTP.Verb == "DELETE" || r.admitStream(ev, s, translate.Legacy) {
+			r.start(sessionOp(sess.ID), ev, s)
+		}
 		return
 	}
 	accepted := Out{Final: true, Status: 202}
@@ -229,6 +239,9 @@ func (r *Runner) legacyTaskCall(ev Event, s *ClientStream) {
 		return
 	}
 	if m.Method == "tasks/result" {
+		if !r.admitStream(ev, s, translate.Legacy) {
+			return
+		}
 		_, _ = r.store.Put(r.ctx, waitKey(ev.Session.ID, m.ID), []byte("ltask:"+handle+" "+s.ID), Any)
 	}
 	r.start(OpID("ltask:"+handle), ev, s)
@@ -252,6 +265,9 @@ func (r *Runner) modernClient(ctx context.Context, in Inbound, s *ClientStream) 
 		// No notification or response of a modern client means anything to a
 		// legacy server (2026-07-28 streamable-http, Sending Messages).
 		s.Send(Out{Final: true, Status: 202})
+		return
+	}
+	if m.Method == "subscriptions/listen" && !r.admitStream(ev, s, translate.Modern) {
 		return
 	}
 	if face.Era == translate.Modern {

@@ -89,14 +89,18 @@ type Runner struct {
 	streams map[string]*attached
 	ups     map[upKey]*exchange
 	ids     map[string]*idBlock
-	timers  timerHeap
-	timer   *time.Timer
+	// waiting counts streams that may stay open for long, by limitKey.
+	waiting    map[string]int64
+	waitingAll int64
+	timers     timerHeap
+	timer      *time.Timer
 }
 
 // attached is a client stream and the operation that answers on it.
 type attached struct {
 	stream *ClientStream
 	op     OpID
+	waits  string // limitKey under which it is counted as waiting
 }
 
 type upKey struct {
@@ -121,6 +125,7 @@ func New(o Options) (*Runner, error) {
 		policy: o.Policy.withDefaults(), creds: o.Credentials, snaps: o.Snapshots, held: o.Held,
 		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand,
 		boxes: map[OpID]*mailbox{}, streams: map[string]*attached{}, ups: map[upKey]*exchange{}, ids: map[string]*idBlock{},
+		waiting: map[string]int64{},
 	}
 	if r.upstream == "" {
 		r.upstream = "default"

@@ -1,0 +1,69 @@
+package session
+
+import "taskbridge/translate"
+
+// limitKey is under whose name a caller's things are counted: the principal,
+// or the address of callers who cannot be told apart.
+func (r *Runner) limitKey(c Caller) string {
+	if c.Open {
+		return r.handles.MaskText("address", c.Address)
+	}
+	return r.handles.Mask(c.Principal)
+}
+
+// within says whether one more of a kind may be made under key.
+func (r *Runner) within(kind, key string, l Limit) bool {
+	return r.count(kind+"/"+key) < l.Each && r.count(kind) < l.All
+}
+
+func (r *Runner) count(name string) int64 {
+	x := Exec{r: r}
+	return x.Count(name)
+}
+
+// counted moves both counters of a kind.
+func counted(kind, key string, n int64) []Effect {
+	return []Effect{Add{Name: kind + "/" + key, N: n}, Add{Name: kind, N: n}}
+}
+
+const (
+	countTasks     = "tasks"
+	countSessions  = "sessions"
+	countUpstreams = "upstreams"
+)
+
+// wait admits a stream that may stay open for long; it is given back when its
+// reader leaves.
+func (r *Runner) wait(s *ClientStream, c Caller) bool {
+	key := r.limitKey(c)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.streams[s.ID]
+	if a == nil || r.waiting[key] >= r.policy.Streams.Each || r.waitingAll >= r.policy.Streams.All {
+		return false
+	}
+	a.waits = key
+	r.waiting[key]++
+	r.waitingAll++
+	return true
+}
+
+// endWait needs r.mu.
+func (r *Runner) endWait(a *attached) {
+	if a.waits == "" {
+		return
+	}
+	r.waitingAll--
+	if r.waiting[a.waits]--; r.waiting[a.waits] <= 0 {
+		delete(r.waiting, a.waits)
+	}
+}
+
+// admitStream refuses over the limit and says so in the message's own form.
+func (r *Runner) admitStream(ev Event, s *ClientStream, era translate.Era) bool {
+	if r.wait(s, ev.Caller) {
+		return true
+	}
+	r.refuse(s, era, ev.Frame.Msg, translate.CondTooMany, "too many open streams; close some or try again later")
+	return false
+}
