@@ -1,5 +1,16 @@
-// Command taskbridge lets any Model Context Protocol client talk to any server
-// although they speak different dialects of tasks and of the protocol under them.
 package main
 
-func main() {}
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// From the first signal on the next one has its usual effect: it ends the
+	// process at once, however long draining takes.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"taskbridge/downstream"
+	"taskbridge/session"
+	"taskbridge/session/memory"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+	"taskbridge/upstream"
+)
+
+// bridgeConfig is all a bridge needs; it has been checked.
+type bridgeConfig struct {
+	server         server
+	era            translate.Era // EraUnknown: found out
+	connectTimeout time.Duration
+
+	path                         string
+	loopback                     bool
+	allowedHosts, allowedOrigins []string
+	publicURL                    string
+	principal                    session.PrincipalPolicy
+	trusted                      []netip.Prefix
+	// verified: callers nobody vouches for are refused.
+	verified bool
+
+	policy     session.Policy
+	stateKeys  [][]byte // none: a random one
+	maxMessage int64
+
+	log     *slog.Logger
+	tap     session.Tap // nil: none
+	metrics *metrics    // nil: none
+}
+
+// bridge is a listener's worth of proxy: a server behind, operations, and an
+// endpoint for clients.
+type bridge struct {
+	log    *slog.Logger
+	store  *memory.Store
+	dialer *upstream.HTTP
+	runner *session.Runner
+	front  *downstream.Server
+}
+
+// newBridge wires a bridge. Errors are the configuration's fault.
+func newBridge(ctx context.Context, c bridgeConfig) (*bridge, error) {
+	b := &bridge{log: c.log, store: memory.New()}
+	if err := b.wire(ctx, c); err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
+	handles, err := stateHandles(ctx, b.store, c.stateKeys)
+	if err != nil {
+		return err
+	}
+	budget := session.NewBudget(max(session.DefaultBudget, 2*c.maxMessage))
+	info := buildInfo()
+	b.dialer, err = upstream.NewHTTP(upstream.HTTPOptions{
+		Upstreams:      map[string]upstream.HTTPUpstream{upstreamName: c.server.http},
+		RootCAs:        c.server.roots,
+		ConnectTimeout: c.connectTimeout,
+		MaxMessage:     int(c.maxMessage),
+		Budget:         budget,
+		Logger:         c.log,
+		Tap:            c.tap,
+		UserAgent:      "taskbridge/" + info.Version,
+	})
+	if err != nil {
+		return err
+	}
+	var dialer session.Dialer = b.dialer
+	if c.metrics != nil {
+		dialer = countedDialer{dialer, c.metrics}
+	}
+	eras := upstream.NewEras(upstream.EraOptions{
+		Dialer: dialer,
+		Pins:   map[string]translate.Era{upstreamName: c.era},
+		Probe:  upstream.ProbeOptions{ClientVersion: info.Version},
+	})
+	c.policy.Version, c.policy.MessageLimit = info.Version, c.maxMessage
+	creds, held := session.NewCredentials(0), session.NewHeldBudget(0)
+	o := session.Options{
+		Store: b.store, Dialer: dialer, Faces: faces{eras, c.metrics}, Handles: handles,
+		Upstream: upstreamName, Policy: c.policy, Credentials: creds, Held: held, Logger: c.log,
+	}
+	if c.metrics != nil {
+		o.Metrics = c.metrics
+	}
+	if b.runner, err = session.New(o); err != nil {
+		return err
+	}
+	var hub session.Hub = b.runner
+	if c.verified {
+		hub = verifiedOnly{hub}
+	}
+	d := downstream.Options{
+		Hub: hub, Path: c.path, Limits: downstream.Limits{Body: c.maxMessage}, Budget: budget,
+		AllowedHosts: c.allowedHosts, AllowedOrigins: c.allowedOrigins, PublicURL: c.publicURL, Loopback: c.loopback,
+		Principal: c.principal, TrustedProxies: c.trusted, Logger: c.log, Tap: c.tap,
+	}
+	if c.metrics != nil {
+		d.Metrics = c.metrics
+		c.metrics.watch(creds, held, budget)
+	}
+	b.front, err = downstream.New(d)
+	return err
+}
+
+func stateHandles(ctx context.Context, st session.Store, keys [][]byte) (*session.Handles, error) {
+	if len(keys) == 0 {
+		key, err := session.RandomStateKey(ctx, st)
+		if err != nil {
+			return nil, err
+		}
+		keys = [][]byte{key}
+	}
+	return session.NewHandles(keys)
+}
+
+// serve takes connections from ln until drain; it closes ln.
+func (b *bridge) serve(ln net.Listener) error { return b.front.Serve(context.Background(), ln) }
+
+// drain ends the bridge in order: no new work, calls in flight have until
+// timeout, then everything closes. Nothing is cancelled or deleted at the
+// server: its tasks outlive us.
+func (b *bridge) drain(timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if err := b.front.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
+		b.log.Warn("calls were cut off: they took longer than the drain timeout", "timeout", timeout)
+	} else if err != nil {
+		b.log.Warn("shut the listener down", "err", err)
+	}
+	b.close()
+}
+
+// close releases what newBridge made, as far as it came.
+func (b *bridge) close() {
+	if b.runner != nil {
+		b.runner.Close()
+	}
+	if b.dialer != nil {
+		b.dialer.Close()
+	}
+	b.store.Close()
+}
+
+// faces tells a runner what upstream.Eras knows.
+type faces struct {
+	eras    *upstream.Eras
+	metrics *metrics
+}
+
+var _ session.Faces = faces{}
+
+// Face implements session.Faces.
+func (f faces) Face(ctx context.Context, target session.Target) (session.Face, error) {
+	r, err := f.eras.Era(ctx, target)
+	f.metrics.era(r, err)
+	if err != nil {
+		return session.Face{}, err
+	}
+	return session.Face{Era: r.Era, Version: r.Version, Dual: r.Dual, Tasks: r.Tasks}, nil
+}
+
+// verifiedOnly refuses callers without identity. Under --principal header:NAME
+// those are all who do not come through the trusted proxy, and they must not
+// use a credential that is the operator's.
+type verifiedOnly struct{ session.Hub }
+
+// Client implements session.Hub.
+func (v verifiedOnly) Client(ctx context.Context, in session.Inbound, s *session.ClientStream) {
+	if !in.Caller.Open {
+		v.Hub.Client(ctx, in, s)
+		return
+	}
+	out := session.Out{Final: true, Status: http.StatusForbidden}
+	if m := in.Frame.Msg; m == nil || m.Kind == jsonrpc.Request {
+		var id jsonrpc.ID
+		if m != nil {
+			id = m.ID
+		}
+		_, code := translate.StatusOf(translate.CondBadOrigin, in.Caller.Era)
+		out.Raw = jsonrpc.NewError(id, code, "this server takes only callers that its own front end has identified", nil)
+	}
+	s.Send(out)
+}

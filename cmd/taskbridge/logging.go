@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"unicode"
+
+	"github.com/spf13/pflag"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// logFlags say what is logged, how and where to.
+type logFlags struct{ level, format, file string }
+
+func (l *logFlags) register(fs *pflag.FlagSet) {
+	enumVar(fs, &l.level, "log-level", "info", []string{"debug", "info", "warn", "error", "off"}, "least severe messages to log")
+	enumVar(fs, &l.format, "log-format", "text", []string{"text", "json"}, "form of log lines")
+	fs.StringVar(&l.file, "log-file", "", "append the log to FILE instead of standard error (- is standard output)")
+}
+
+// open returns the logger and what closes it.
+func (l *logFlags) open(a *app, fs *pflag.FlagSet) (*slog.Logger, func(), error) {
+	var w io.Writer = a.stderr
+	done := func() {}
+	switch l.file {
+	case "":
+	case "-":
+		w = &lockedWriter{w: a.stdout}
+	default:
+		f, err := os.OpenFile(l.file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, nil, usagef("%s: %w", where(fs, "log-file"), err)
+		}
+		w, done = f, func() { f.Close() }
+	}
+	return newLogger(w, l.level, l.format), done, nil
+}
+
+func newLogger(w io.Writer, level, format string) *slog.Logger {
+	var least slog.Level
+	if level == "off" || least.UnmarshalText([]byte(level)) != nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	o := &slog.HandlerOptions{Level: least}
+	if format == "json" {
+		o.ReplaceAttr = escapeAttr
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	// The text handler itself quotes whatever is not printable.
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// escapeAttr: JSON lets through what turns a terminal's direction of writing,
+// and people read logs on terminals.
+func escapeAttr(_ []string, a slog.Attr) slog.Attr {
+	text := ""
+	switch v := a.Value.Any().(type) {
+	case string:
+		text = v
+	case error:
+		text = v.Error()
+	default:
+		return a
+	}
+	for _, r := range text {
+		if !unicode.IsPrint(r) {
+			return slog.String(a.Key, showText(text, maxShownError))
+		}
+	}
+	return slog.String(a.Key, text)
+}
+
+// logTap logs each message's method and size, never what it says.
+type logTap struct{ log *slog.Logger }
+
+var _ session.Tap = logTap{}
+
+// Frame implements session.Tap.
+func (t logTap) Frame(f translate.Frame) {
+	attrs := make([]any, 0, 12)
+	attrs = append(attrs, "leg", f.Leg.String(), "dir", f.Dir.String(), "stream", f.Stream)
+	if h := f.HTTP; h != nil && h.Verb != "" {
+		attrs = append(attrs, "verb", h.Verb)
+	} else if h != nil && h.Status != 0 {
+		attrs = append(attrs, "status", h.Status)
+	}
+	if m := f.Msg; m != nil {
+		attrs = append(attrs, "what", messageName(m), "bytes", len(m.Raw))
+	}
+	t.log.Debug("message", attrs...)
+}
+
+func messageName(m *jsonrpc.Message) string {
+	switch m.Kind {
+	case jsonrpc.Response:
+		return "result"
+	case jsonrpc.ErrorResponse:
+		return "error"
+	}
+	return showText(m.Method, 80)
+}
+
+// debugTap is a tap for log, or nil if nobody would read it.
+func debugTap(log *slog.Logger) session.Tap {
+	if log.Enabled(context.Background(), slog.LevelDebug) {
+		return logTap{log}
+	}
+	return nil
+}

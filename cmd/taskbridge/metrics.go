@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"taskbridge/downstream"
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/upstream"
+)
+
+// other stands for label values we did not foresee: a label that took
+// whatever a peer sends would let it fill our memory.
+const (
+	other        = "other"
+	maxDropNames = 32
+)
+
+// metrics counts what happens, in a registry of its own. A nil *metrics
+// counts nothing.
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	refused  *prometheus.CounterVec
+	streams  prometheus.Gauge
+	losses   *prometheus.CounterVec
+	dropped  *prometheus.CounterVec
+	probes   *prometheus.CounterVec
+	upErrors *prometheus.CounterVec
+	lossName []string
+
+	mu        sync.Mutex // protects dropNames
+	dropNames []string
+}
+
+var (
+	_ downstream.Metrics = (*metrics)(nil)
+	_ session.Metrics    = (*metrics)(nil)
+)
+
+func newMetrics() *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: counter("taskbridge_requests_total", "HTTP requests of clients that were answered.", "era", "verb", "status"),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "taskbridge_request_duration_seconds", Help: "Time until a client's HTTP request was answered in full, streams included.",
+			Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10, 60, 300, 1800},
+		}, []string{"era", "verb"}),
+		refused:  counter("taskbridge_refused_total", "Requests the listener itself refused.", "condition"),
+		streams:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "taskbridge_open_streams", Help: "Event streams open toward clients."}),
+		losses:   counter("taskbridge_translation_loss_total", "Things one revision says and the other cannot.", "what"),
+		dropped:  counter("taskbridge_dropped_total", "Messages dropped because nobody waits for them.", "what"),
+		probes:   counter("taskbridge_upstream_probes_total", "Questions for the server's era, answered from memory or by a probe.", "era"),
+		upErrors: counter("taskbridge_upstream_errors_total", "Exchanges with the server that broke before it answered.", "kind"),
+	}
+	for _, l := range translate.Losses() {
+		m.lossName = append(m.lossName, l[0])
+		m.losses.WithLabelValues(l[0])
+	}
+	b := buildInfo()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "taskbridge_build_info", Help: "Always 1; the labels say what runs.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.GoVersion},
+	})
+	info.Set(1)
+	m.registry.MustRegister(info, m.requests, m.duration, m.refused, m.streams, m.losses, m.dropped, m.probes, m.upErrors,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// watch adds what a bridge knows about itself.
+func (m *metrics) watch(creds *session.Credentials, held *session.HeldBudget, budget *session.Budget) {
+	gauge := func(name, help string, f func() float64) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+	}
+	gauge("taskbridge_principals", "Callers whose newest credential is held in memory. Under --principal token each refreshed token counts as a new one.",
+		func() float64 { return float64(creds.Len()) })
+	gauge("taskbridge_held_bytes", "Held results and outstanding questions, reservations included.", func() float64 { return float64(held.InUse()) })
+	gauge("taskbridge_message_bytes", "Messages in flight, both directions.", func() float64 { return float64(budget.InUse()) })
+}
+
+func (m *metrics) handler(log *slog.Logger) http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		MaxRequestsInFlight: 4,
+		Timeout:             10 * time.Second,
+	})
+}
+
+// Request implements downstream.Metrics.
+func (m *metrics) Request(era translate.Era, verb string, status int, d time.Duration) {
+	if !slices.Contains([]string{http.MethodGet, http.MethodPost, http.MethodDelete}, verb) {
+		verb = other
+	}
+	code := other
+	if http.StatusText(status) != "" {
+		code = strconv.Itoa(status)
+	}
+	m.requests.WithLabelValues(era.String(), verb, code).Inc()
+	m.duration.WithLabelValues(era.String(), verb).Observe(d.Seconds())
+}
+
+// Refused implements downstream.Metrics.
+func (m *metrics) Refused(cond translate.Cond) { m.refused.WithLabelValues(string(cond)).Inc() }
+
+// Streams implements downstream.Metrics.
+func (m *metrics) Streams(delta int) { m.streams.Add(float64(delta)) }
+
+// Loss implements session.Metrics.
+func (m *metrics) Loss(what string) {
+	if !slices.Contains(m.lossName, what) {
+		what = other
+	}
+	m.losses.WithLabelValues(what).Inc()
+}
+
+// Dropped implements session.Metrics.
+func (m *metrics) Dropped(what string) {
+	m.mu.Lock()
+	if !slices.Contains(m.dropNames, what) {
+		if len(m.dropNames) < maxDropNames {
+			m.dropNames = append(m.dropNames, what)
+		} else {
+			what = other
+		}
+	}
+	m.mu.Unlock()
+	m.dropped.WithLabelValues(what).Inc()
+}
+
+// era counts an answer about the server's era.
+func (m *metrics) era(r upstream.Result, err error) {
+	if m == nil {
+		return
+	}
+	era := r.Era.String()
+	if err != nil {
+		era = "undecided"
+	}
+	m.probes.WithLabelValues(era).Inc()
+}
+
+// countedDialer counts exchanges that break before an answer.
+type countedDialer struct {
+	session.Dialer
+	m *metrics
+}
+
+// Dial implements session.Dialer.
+func (d countedDialer) Dial(ctx context.Context, target session.Target) (session.Conn, error) {
+	c, err := d.Dialer.Dial(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	return countedConn{c, d.m}, nil
+}
+
+type countedConn struct {
+	session.Conn
+	m *metrics
+}
+
+// Do implements session.Conn.
+func (c countedConn) Do(ctx context.Context, out session.Outgoing) (session.Stream, error) {
+	s, err := c.Conn.Do(ctx, out)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		c.m.upErrors.WithLabelValues(failName(err)).Inc()
+	}
+	return s, err
+}
+
+func failName(err error) string {
+	if de, ok := errors.AsType[*session.DialError](err); ok {
+		switch de.Fail {
+		case session.FailUnreachable:
+			return "unreachable"
+		case session.FailBroken:
+			return "broken"
+		case session.FailTooLarge:
+			return "too_large"
+		case session.FailRedirect:
+			return "redirect"
+		case session.FailBusy:
+			return "busy"
+		}
+	}
+	return other
+}

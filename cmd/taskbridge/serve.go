@@ -1,0 +1,292 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+)
+
+// serveFlags are the flags of serve as the user gave them.
+type serveFlags struct {
+	upstreamFlags
+	logFlags
+
+	listen, path, era, admin, state string
+	stateKeys                       []string
+
+	principal                     string
+	trusted, allowedHosts, origin []string
+	publicURL                     string
+	allowOpen                     bool
+
+	toolErrors, undeclared    string
+	handleAfter, drainTimeout time.Duration
+	maxMessage                int64
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	f := &serveFlags{}
+	cmd := &cobra.Command{
+		Use:   "serve --upstream URL",
+		Short: "Stand between clients and a server",
+		Long: "Listens for MCP clients of any revision and talks to one server of any revision.\n" +
+			"Every flag can be given as an environment variable: TASKBRIDGE_ and its name in capitals,\n" +
+			"with _ for -, lists split at newlines. A flag wins over its variable.",
+		Args: serveArgs,
+		RunE: guarded(func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), f, cmd.Flags()) }),
+	}
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func serveArgs(cmd *cobra.Command, args []string) error {
+	if cmd.ArgsLenAtDash() >= 0 {
+		return usagef("starting a server process (-- CMD) is not available yet in this version; give --upstream URL")
+	}
+	if len(args) > 0 && strings.Contains(args[0], "://") {
+		return usagef("%s takes no arguments; name the server with --upstream URL", cmd.Name())
+	}
+	return noArgs(cmd, args)
+}
+
+func (f *serveFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS:PORT` to listen on; port 0 takes a free one")
+	fs.StringVar(&f.path, "path", "/mcp", "path of the MCP endpoint")
+	f.upstreamFlags.register(fs)
+	enumVar(fs, &f.era, "upstream-era", "auto", []string{"auto", "legacy", "modern"}, "what the server speaks; auto finds out")
+	fs.StringVar(&f.admin, "admin", "", "loopback `ADDRESS:PORT` for /healthz, /readyz and /metrics; off unless given")
+	fs.StringVar(&f.state, "state", "memory", "where state is kept; memory ends with the process")
+	fs.StringArrayVar(&f.stateKeys, "state-key", nil, "`FILE` with the key that seals handles; the first seals, all open")
+	fs.StringVar(&f.principal, "principal", "token", "how callers are told apart: `token` or header:NAME")
+	fs.StringArrayVar(&f.trusted, "trusted-proxy", nil, "`CIDR` of front ends whose header:NAME is believed")
+	fs.StringVar(&f.publicURL, "public-url", "", "`URL` under which clients reach this endpoint")
+	fs.StringArrayVar(&f.allowedHosts, "allowed-host", nil, "`HOST` clients may address us as, with or without port")
+	fs.StringArrayVar(&f.origin, "allowed-origin", nil, "browser `ORIGIN` that may send requests, as https://HOST")
+	enumVar(fs, &f.toolErrors, "tool-errors", "failed", []string{"failed", "completed"}, "how a task whose tool reports an error looks to legacy clients")
+	enumVar(fs, &f.undeclared, "undeclared-tasks", "drive", []string{"drive", "refuse"}, "what becomes of a plain call of a tool that runs only as a task")
+	durationVar(fs, &f.handleAfter, "task-handle-after", 500*time.Millisecond, "how long a legacy task call waits for the server before it gets a task of ours")
+	fs.BoolVar(&f.allowOpen, "allow-open", false, "let unverified callers use the credential given with --header")
+	durationVar(fs, &f.drainTimeout, "drain-timeout", 10*time.Second, "how long calls in flight may take after SIGTERM")
+	sizeVar(fs, &f.maxMessage, "max-message", 64<<20, "largest message, either way")
+	f.logFlags.register(fs)
+}
+
+// check turns flags into a configuration. What is wrong is exit 2.
+func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
+	c := bridgeConfig{
+		connectTimeout: f.connectTimeout, path: f.path, maxMessage: f.maxMessage,
+		allowedHosts: f.allowedHosts, allowedOrigins: f.origin, publicURL: f.publicURL,
+		policy: session.Policy{
+			ToolErrorsCompleted: f.toolErrors == "completed", RefuseUndeclared: f.undeclared == "refuse",
+			TaskHandleAfter: f.handleAfter,
+		},
+	}
+	c.era, _ = translate.ParseEra(f.era)
+	if !strings.HasPrefix(f.path, "/") || strings.ContainsAny(f.path, "?# ") {
+		return c, usagef("%s %q: must begin with / and have no query", where(fs, "path"), f.path)
+	}
+	if f.maxMessage > 1<<30 {
+		return c, usagef("%s: at most 1GiB", where(fs, "max-message"))
+	}
+	var err error
+	if c.loopback, err = listenAddress(f.listen); err != nil {
+		return c, usagef("%s %q: %w", where(fs, "listen"), f.listen, err)
+	}
+	if f.admin != "" {
+		local, err := listenAddress(f.admin)
+		if err != nil {
+			return c, usagef("%s %q: %w", where(fs, "admin"), f.admin, err)
+		}
+		if !local {
+			return c, usagef("%s %q: the admin listener has no login yet, so it takes a loopback address only, such as 127.0.0.1:9090", where(fs, "admin"), f.admin)
+		}
+	}
+	if err := f.checkState(fs, &c); err != nil {
+		return c, err
+	}
+	if c.server, err = f.resolve(a, fs); err != nil {
+		return c, err
+	}
+	return c, f.checkCallers(fs, &c)
+}
+
+func (f *serveFlags) checkState(fs *pflag.FlagSet, c *bridgeConfig) error {
+	kind, _, _ := strings.Cut(f.state, ":")
+	switch {
+	case f.state == "memory":
+	case kind == "file" || kind == "redis" || kind == "rediss":
+		return usagef("%s %s: is not available yet in this version; use memory", where(fs, "state"), kind)
+	default:
+		return usagef("%s: want memory", where(fs, "state"))
+	}
+	for _, name := range f.stateKeys {
+		key, err := session.LoadStateKey(name)
+		if err != nil {
+			return usagef("%s: %w", where(fs, "state-key"), err)
+		}
+		c.stateKeys = append(c.stateKeys, key)
+	}
+	return nil
+}
+
+// checkCallers settles who may come in and as whom (design: who may see what).
+func (f *serveFlags) checkCallers(fs *pflag.FlagSet, c *bridgeConfig) error {
+	var err error
+	if c.principal, err = session.ParsePrincipalPolicy(f.principal); err != nil {
+		return usagef("%s: %w", where(fs, "principal"), err)
+	}
+	for _, s := range f.trusted {
+		p, err := parsePrefix(s)
+		if err != nil {
+			return usagef("%s %q: want an address or a CIDR such as 10.0.0.0/8", where(fs, "trusted-proxy"), s)
+		}
+		c.trusted = append(c.trusted, p)
+	}
+	if c.principal.NeedsTrusted() && len(c.trusted) == 0 {
+		return usagef("%s %s: anyone could send that header; name the front end that sets it with --trusted-proxy CIDR", where(fs, "principal"), f.principal)
+	}
+	named := c.principal.NeedsTrusted()
+	if c.server.shared && !c.loopback && !named && !f.allowOpen {
+		return usagef("%s %s is open to other machines and every caller would use the server credential given to it: any made-up token gets in; "+
+			"listen on 127.0.0.1, or have callers verified by a front end (--principal header:NAME --trusted-proxy CIDR), or accept it with --allow-open",
+			where(fs, "listen"), f.listen)
+	}
+	c.verified = c.server.shared && named && !f.allowOpen
+	// Ids pass untouched only where whoever knows one may use it: the caller's
+	// own credential goes up with it, or all callers are this machine's user.
+	c.policy.SealSameEra = (c.server.shared || named) && !(c.loopback && !named && !f.proxied())
+	return nil
+}
+
+// proxied: the configuration says that others than this machine's users come
+// in through a front end.
+func (f *serveFlags) proxied() bool {
+	if len(f.trusted) > 0 || f.publicURL != "" {
+		return true
+	}
+	for _, h := range f.allowedHosts {
+		if name, _, err := net.SplitHostPort(h); err == nil {
+			h = name
+		}
+		if !loopbackHost(strings.Trim(h, "[]")) {
+			return true
+		}
+	}
+	return false
+}
+
+func parsePrefix(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	return netip.ParsePrefix(s)
+}
+
+// listenAddress says whether addr is this machine's own.
+func listenAddress(addr string) (loopback bool, err error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false, errors.New("want ADDRESS:PORT, such as 127.0.0.1:8080")
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
+		return false, fmt.Errorf("port %q: want a number from 0 to 65535", port)
+	}
+	return loopbackHost(host), nil
+}
+
+// advise says at startup what an operator may not expect.
+func (f *serveFlags) advise(log *slog.Logger, c bridgeConfig) {
+	if len(c.stateKeys) == 0 {
+		log.Info("no --state-key: handles of tasks are sealed with a random key and, with --state memory, end with this process")
+	}
+	if !c.principal.NeedsTrusted() {
+		log.Info("--principal token: callers are told apart by their Authorization; a refreshed token is a new principal and does not see tasks made with the old one")
+	}
+	if c.server.exposed {
+		log.Warn("a credential goes over plain http:// to another machine; use https://", "upstream", c.server.shown)
+	}
+	if c.server.shared && !c.principal.NeedsTrusted() && (f.proxied() || !c.loopback) {
+		log.Warn("unverified callers use the server's credential: any made-up token gets in")
+	}
+}
+
+func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error {
+	c, err := f.check(a, fs)
+	if err != nil {
+		return err
+	}
+	log, closeLog, err := f.logFlags.open(a, fs)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	c.log, c.tap, c.metrics = log, debugTap(log), newMetrics()
+	b, err := newBridge(ctx, c)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	ln, err := listen(ctx, f.listen, c.loopback)
+	if err != nil {
+		b.close()
+		return usagef("%s: %w", where(fs, "listen"), err)
+	}
+	stopAdmin, err := a.startAdmin(ctx, f, fs, b, c)
+	if err != nil {
+		ln.Close()
+		b.close()
+		return err
+	}
+	defer stopAdmin()
+	f.advise(log, c)
+	done := make(chan error, 1)
+	go func() { done <- b.serve(ln) }()
+	fmt.Fprintf(a.stderr, "listening on http://%s%s\n", ln.Addr(), f.path)
+	select {
+	case err := <-done:
+		b.close()
+		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
+	case <-ctx.Done():
+	}
+	log.Info("draining", "timeout", f.drainTimeout)
+	b.drain(f.drainTimeout)
+	<-done
+	log.Info("stopped")
+	return nil
+}
+
+// startAdmin starts the admin listener if one is wanted. It goes on answering
+// while the bridge drains, and ends with the returned function.
+func (a *app) startAdmin(ctx context.Context, f *serveFlags, fs *pflag.FlagSet, b *bridge, c bridgeConfig) (func(), error) {
+	if f.admin == "" {
+		return func() {}, nil
+	}
+	srv, err := newAdmin(b.front.Ready, c.metrics, c.log)
+	if err != nil {
+		return nil, err
+	}
+	ln, err := listen(ctx, f.admin, true)
+	if err != nil {
+		return nil, usagef("%s: %w", where(fs, "admin"), err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			c.log.Error("admin listener", "err", err)
+		}
+	}()
+	fmt.Fprintf(a.stderr, "admin on http://%s\n", ln.Addr())
+	return func() { srv.Close(); <-done }, nil
+}

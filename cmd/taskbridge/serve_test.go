@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"taskbridge/cmd/peers"
+)
+
+// want runs a task with a question to its end.
+func wantDeleted(t *testing.T, run peers.TaskRun, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%v: %+v", err, run)
+	}
+	if run.Status() != "completed" || run.TaskID == "" || len(run.Questions) != 1 || run.Error != nil {
+		t.Fatalf("task %s: %v, %d questions, error %s, result %s", run.TaskID, run.Statuses, len(run.Questions), run.Error, run.Result)
+	}
+}
+
+func toolNames(t *testing.T, result json.RawMessage) map[string]bool {
+	t.Helper()
+	var list struct{ Tools []struct{ Name string } }
+	if err := json.Unmarshal(result, &list); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, tool := range list.Tools {
+		names[tool.Name] = true
+	}
+	return names
+}
+
+func TestServeLegacyClientModernServer(t *testing.T) {
+	srv := peers.NewModernServer(peers.ServerOptions{})
+	c := legacyClient(t, serve(t, "--upstream", peer(t, srv)).url)
+	r, err := c.Call(t.Context(), "tools/list", nil)
+	if err != nil || !toolNames(t, r.Result)["confirm_delete"] {
+		t.Fatalf("tools/list: %v %s", err, r.Raw)
+	}
+	r, err = c.Call(t.Context(), "tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "Ada"}})
+	if err != nil || r.Text() != "Hello, Ada!" {
+		t.Fatalf("tools/call: %v %s", err, r.Raw)
+	}
+	run, err := c.RunTask(t.Context(), "confirm_delete", map[string]any{"filename": "old.txt"}, peers.Accept(map[string]any{"confirm": true}))
+	wantDeleted(t, run, err)
+	if n := srv.Calls("confirm_delete"); n != 1 {
+		t.Errorf("the tool ran %d times", n)
+	}
+	r, err = c.Call(t.Context(), "tasks/list", nil)
+	var list struct{ Tasks []struct{ TaskID, Status string } }
+	if err == nil {
+		err = r.Decode(&list)
+	}
+	if err != nil || len(list.Tasks) != 1 || list.Tasks[0].TaskID != run.TaskID || list.Tasks[0].Status != "completed" {
+		t.Fatalf("tasks/list: %v %s", err, r.Raw)
+	}
+	r, err = c.Call(t.Context(), "tools/call", map[string]any{"name": "slow_compute", "arguments": map[string]any{"seconds": 60}, "task": map[string]any{"ttl": 60000}})
+	var created struct{ Task struct{ TaskID string } }
+	if err == nil {
+		err = r.Decode(&created)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err = c.Call(t.Context(), "tasks/cancel", map[string]any{"taskId": created.Task.TaskID})
+	var cancelled struct{ Status string }
+	if err == nil {
+		err = r.Decode(&cancelled)
+	}
+	if err != nil || cancelled.Status != "cancelled" {
+		t.Fatalf("tasks/cancel: %v %s", err, r.Raw)
+	}
+}
+
+func TestServeModernClientLegacyServer(t *testing.T) {
+	srv := peers.NewLegacyServer(peers.ServerOptions{})
+	c := modernClient(t, serve(t, "--upstream", peer(t, srv)).url)
+	r, err := c.Call(t.Context(), "tools/list", nil)
+	if err != nil || !toolNames(t, r.Result)["confirm_delete"] {
+		t.Fatalf("tools/list: %v %s", err, r.Raw)
+	}
+	r, err = c.Call(t.Context(), "tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "Ada"}})
+	if err != nil || r.Text() != "Hello, Ada!" {
+		t.Fatalf("tools/call: %v %s", err, r.Raw)
+	}
+	run, err := c.RunTask(t.Context(), "confirm_delete", map[string]any{"filename": "old.txt"}, peers.Accept(map[string]any{"confirm": true}))
+	wantDeleted(t, run, err)
+	if n := srv.Calls("confirm_delete"); n != 1 {
+		t.Errorf("the tool ran %d times", n)
+	}
+	r, err = c.Call(t.Context(), "tools/call", map[string]any{"name": "slow_compute", "arguments": map[string]any{"seconds": 60}})
+	var created struct{ ResultType, TaskID string }
+	if err == nil {
+		err = r.Decode(&created)
+	}
+	if err != nil || created.ResultType != "task" {
+		t.Fatalf("task: %v %s", err, r.Raw)
+	}
+	if r, err = c.Call(t.Context(), "tasks/cancel", map[string]any{"taskId": created.TaskID}); err != nil || r.Err() != nil {
+		t.Fatalf("tasks/cancel: %v %s", err, r.Raw)
+	}
+	r, err = c.Call(t.Context(), "tasks/get", map[string]any{"taskId": created.TaskID})
+	var got struct{ Status string }
+	if err == nil {
+		err = r.Decode(&got)
+	}
+	if err != nil || got.Status != "cancelled" {
+		t.Fatalf("tasks/get: %v %s", err, r.Raw)
+	}
+	// 2026-07-28 has no tasks/list.
+	if r, err = c.Call(t.Context(), "tasks/list", nil); err != nil || r.Code() != peers.CodeMethodNotFound || r.Status != 404 {
+		t.Fatalf("tasks/list: %v %d %s", err, r.Status, r.Raw)
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"taskbridge/upstream"
+)
+
+// upstreamName is what the one server of a command is called inside.
+const upstreamName = "default"
+
+// upstreamFlags say how to reach a server.
+type upstreamFlags struct {
+	url            string
+	headers, files []string
+	connectTimeout time.Duration
+	ca             string
+}
+
+func (u *upstreamFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&u.url, "upstream", "", "`URL` of the server's MCP endpoint, http:// or https://")
+	fs.StringArrayVar(&u.headers, "header", nil, "`'NAME: VALUE'` sent to the server with every request; ${VAR} is expanded")
+	fs.StringArrayVar(&u.files, "header-file", nil, "`FILE` with one 'NAME: VALUE' a line, # comments; ${VAR} is expanded")
+	durationVar(fs, &u.connectTimeout, "connect-timeout", upstream.DefaultConnectTimeout, "bound for connecting to the server")
+	fs.StringVar(&u.ca, "upstream-ca", "", "PEM `FILE` with the authorities to trust instead of the system's")
+}
+
+// server is a checked upstream.
+type server struct {
+	http  upstream.HTTPUpstream
+	roots *x509.CertPool
+	// shared: requests of all callers carry a credential of ours.
+	shared bool
+	// shown is the URL without what may be secret in it.
+	shown string
+	// exposed: a credential would go to another machine in the clear.
+	exposed bool
+}
+
+func (u *upstreamFlags) resolve(a *app, fs *pflag.FlagSet) (server, error) {
+	if u.url == "" {
+		return server{}, usagef("no server given; name it with --upstream URL")
+	}
+	at := where(fs, "upstream")
+	// Errors about the URL never quote it: it may hold a secret.
+	addr, err := url.Parse(u.url)
+	switch {
+	case err != nil:
+		return server{}, usagef("%s: the URL cannot be parsed; give it as https://HOST/PATH", at)
+	case slices.Contains([]string{"ws", "wss"}, strings.ToLower(addr.Scheme)):
+		return server{}, usagef("%s: WebSocket (%s://) is not available yet in this version; give an http:// or https:// URL", at, strings.ToLower(addr.Scheme))
+	case addr.Scheme != "http" && addr.Scheme != "https" || addr.Hostname() == "":
+		return server{}, usagef("%s: want an http:// or https:// URL such as https://HOST/PATH", at)
+	}
+	h, err := a.readHeaders(where(fs, "header"), u.headers, u.files)
+	if err != nil {
+		return server{}, err
+	}
+	s := server{
+		http:   upstream.HTTPUpstream{URL: u.url, Header: h},
+		shared: addr.User != nil || ownCredential(h),
+		shown:  addr.Scheme + "://" + addr.Host + addr.EscapedPath(),
+	}
+	s.exposed = s.shared && addr.Scheme == "http" && !loopbackHost(addr.Hostname())
+	if u.ca != "" {
+		if s.roots, err = readCA(u.ca); err != nil {
+			return server{}, usagef("%s: %w", where(fs, "upstream-ca"), err)
+		}
+	}
+	return s, nil
+}
+
+// ownCredential: any header of ours may be one; of these two we know better.
+func ownCredential(h http.Header) bool {
+	for name := range h {
+		if name != "User-Agent" && name != "Host" {
+			return true
+		}
+	}
+	return false
+}
+
+func readCA(name string) (*x509.CertPool, error) {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(bytes.TrimSpace(raw)) {
+		return nil, usagef("%s holds no PEM certificate", name)
+	}
+	return pool, nil
+}
+
+// loopbackHost: only what always means this machine.
+func loopbackHost(host string) bool {
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
