@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"taskbridge/translate"
@@ -39,6 +40,13 @@ type legacySession struct {
 	Gets      []string `json:",omitempty"` // open GET streams, oldest first
 	Holds     int      `json:",omitempty"` // passed-through GET streams
 	Used      time.Time
+	// Lists are the list changes the modern server reports, Subs the resources
+	// the client subscribed to; Listen is the exchange that brings both.
+	Lists       []string `json:",omitempty"`
+	Subs        []string `json:",omitempty"`
+	Listen      string   `json:",omitempty"`
+	ListenNo    int      `json:",omitempty"`
+	ListenTries int      `json:",omitempty"`
 
 	// Opening: the initialize that waits for the server.
 	Waiting waiter          `json:",omitzero"`
@@ -62,8 +70,16 @@ func (s *legacySession) Step(x *Exec, ev Event) {
 			}
 		}
 		s.Used = x.Now
+		if len(s.Gets) == 0 && s.Listen != "" {
+			x.Do(Shut{Label: s.Listen})
+			s.Listen = ""
+		}
 		s.keep(x)
 	case EvTimer:
+		if ev.Name == "listen" {
+			s.listen(x)
+			return
+		}
 		s.idle(x)
 	case EvOp:
 		switch ev.Name {
@@ -101,14 +117,15 @@ func (s *legacySession) client(x *Exec, ev Event) {
 		s.Gets = append(s.Gets, ev.Label)
 		s.Used = x.Now
 		x.Do(Send{Stream: ev.Label, Out: Out{Begin: true}})
+		if s.Listen == "" {
+			s.listen(x)
+		}
 	case m.Method == "initialize":
 		s.initialize(x, ev)
 	case m.Method == "logging/setLevel":
 		s.setLevel(x, ev)
-	default:
-		// resources/subscribe, resources/unsubscribe: accepted; a modern server
-		// reports changes on subscriptions/listen.
-		x.reply(ev.Label, jsonrpc.NewResult(m.ID, []byte("{}")))
+	default: // resources/subscribe, resources/unsubscribe
+		s.subscribe(x, ev)
 	}
 }
 
@@ -196,6 +213,10 @@ func modernOut(raw []byte, version string, header http.Header) Outgoing {
 
 func (s *legacySession) server(x *Exec, ev Event) {
 	m := ev.Frame.Msg
+	if strings.HasPrefix(ev.Label, "listen") {
+		s.heard(x, ev)
+		return
+	}
 	if m.Kind != jsonrpc.Response && m.Kind != jsonrpc.ErrorResponse {
 		if ev.Label == "init" {
 			x.Do(Send{Stream: s.Waiting.Stream, Out: Out{Raw: m.Raw}})
@@ -252,6 +273,11 @@ func (s *legacySession) discovered(x *Exec, m *jsonrpc.Message) {
 	f, _ := translate.Lookup(s.Version)
 	caps := m.Result().Get("capabilities")
 	s.Tasks = f.Tasks && translate.ModernTakesTasks(caps) && caps.Get("tools").Exists()
+	for _, c := range listChanges {
+		if string(caps.Get(c.capability).Get("listChanged").Raw()) == "true" {
+			s.Lists = append(s.Lists, c.filter)
+		}
+	}
 	result := translate.InitializeResult(m.Result(), translate.InitializeOptions{Version: s.Version, TaskList: !s.Open, Fallback: "mcp-server"})
 	s.ready(x, jsonrpc.NewResult(s.Waiting.id(), result))
 }
@@ -265,6 +291,12 @@ func (s *legacySession) ready(x *Exec, raw []byte) {
 }
 
 func (s *legacySession) serverEnd(x *Exec, ev Event) {
+	if ev.Label == s.Listen && s.Listen != "" {
+		s.Listen = ""
+		s.ListenTries++
+		x.Do(Wake{Name: "listen", At: x.Now.Add(backoff(x.Policy.RetryAfter, s.ListenTries))})
+		return
+	}
 	if s.Phase == sessionReady || (ev.Label != "init" && ev.Label != "discover") {
 		return
 	}

@@ -26,8 +26,10 @@ type modernTask struct {
 	Status string          `json:",omitempty"`
 	// Final: the payload is known and shown; it is in the snapshot cache, or
 	// is fetched again.
-	Final   bool            `json:",omitempty"`
-	Payload *payload        `json:",omitempty"` // in hand until the final state is shown
+	Final bool `json:",omitempty"`
+	// Paid says how tasks/result answered ("result", "error"); the payload is
+	// kept beside the state until the final state is shown.
+	Paid    string          `json:",omitempty"`
 	Failure json.RawMessage `json:",omitempty"` // an end of our own making
 	Limit   string          `json:",omitempty"` // counted under; empty: not counted
 	Asks    bool            `json:",omitempty"` // a client that can answer watches
@@ -42,12 +44,8 @@ type modernTask struct {
 	Cancels  []waiter      `json:",omitempty"`
 	Driver   *waiter       `json:",omitempty"`
 	Watchers []taskWatcher `json:",omitempty"`
-}
 
-// payload is how tasks/result answered.
-type payload struct {
-	Result json.RawMessage `json:",omitempty"`
-	Error  json.RawMessage `json:",omitempty"`
+	paidNow []byte // the payload, in the step that brought it
 }
 
 // serverAsk is a legacy server's request that belongs to the task.
@@ -240,7 +238,7 @@ func (t *modernTask) show(x *Exec) {
 			t.answerWith(x, raw)
 			return
 		}
-		t.Final, t.Payload = false, nil
+		t.Final, t.Paid = false, ""
 		t.look(x)
 		return
 	}
@@ -263,12 +261,12 @@ func (t *modernTask) answerWith(x *Exec, raw []byte) {
 
 func (t *modernTask) answerGets(x *Exec) {
 	if len(t.Gets) > 0 {
-		t.answerWith(x, t.detailed("complete"))
+		t.answerWith(x, t.detailed(x, "complete"))
 	}
 }
 
 // detailed is the task as it stands, never terminal without its payload.
-func (t *modernTask) detailed(kind string) []byte {
+func (t *modernTask) detailed(x *Exec, kind string) []byte {
 	view := translate.TaskView{ID: t.ID, Status: translate.Working}
 	var p translate.Payload
 	switch {
@@ -277,8 +275,8 @@ func (t *modernTask) detailed(kind string) []byte {
 		view.Message = translate.FailureText(jsonrpc.Value{}, translate.ParseResult(t.Failure))
 	case t.Status == translate.Cancelled:
 		view.Status = translate.Cancelled // whatever tasks/result says of it
-	case t.Payload != nil && translate.Terminal(t.Status):
-		p = translate.Payload{Result: t.Payload.Result, Error: t.Payload.Error}
+	case t.Paid != "" && translate.Terminal(t.Status):
+		p = t.payload(x)
 		view.Status = translate.ModernStatus(t.Status, p.Result != nil, p.Error != nil)
 	case t.asking():
 		view.Status = translate.InputRequired
@@ -291,6 +289,22 @@ func (t *modernTask) detailed(kind string) []byte {
 		info = t.Ready.ServerInfo
 	}
 	return translate.DetailedTask(translate.ParseResult(t.taskRaw()), view, kind, p, t.inputRequests(), info)
+}
+
+// payload is how tasks/result answered, from this step or kept from an
+// earlier one.
+func (t *modernTask) payload(x *Exec) translate.Payload {
+	raw := t.paidNow
+	if raw == nil {
+		raw, _ = x.Kept()
+	}
+	switch t.Paid {
+	case "result":
+		return translate.Payload{Result: raw}
+	case "error":
+		return translate.Payload{Error: raw}
+	}
+	return translate.Payload{}
 }
 
 // taskRaw is the last Task, or the least one for a task that only its handle
@@ -331,7 +345,7 @@ func (t *modernTask) look(x *Exec) {
 // hold keeps a tasks/result open: the stream on which legacy servers put a
 // task's questions (2025-11-25 tasks, Input Required Status).
 func (t *modernTask) hold(x *Exec) {
-	if !t.up("result") && t.Payload == nil && !t.Final && t.Failure == nil && (t.Asks || translate.Terminal(t.Status) || t.Status == translate.InputRequired) {
+	if !t.up("result") && t.Paid == "" && !t.Final && t.Failure == nil && (t.Asks || translate.Terminal(t.Status) || t.Status == translate.InputRequired) {
 		t.open(x, "result", "tasks/result")
 	}
 }
@@ -471,5 +485,6 @@ func (t *modernTask) drop(x *Exec) {
 	for _, q := range t.Open {
 		x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
 	}
+	x.Free("ask/" + t.ID)
 	x.Do(Del{Key: serverTaskKey(t.Pool, t.ServerID)}, Tell{To: t.Pool, Name: "release"}, Done{})
 }

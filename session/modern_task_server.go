@@ -65,7 +65,7 @@ func (t *modernTask) looked(x *Exec, m *jsonrpc.Message) {
 	switch {
 	case t.Status == translate.Cancelled:
 		t.finish(x)
-	case translate.Terminal(t.Status) && t.Payload != nil:
+	case translate.Terminal(t.Status) && t.Paid != "":
 		t.finish(x)
 	case translate.Terminal(t.Status):
 		// Shown terminal only once the payload is in hand (case B1).
@@ -133,12 +133,11 @@ func (t *modernTask) troubled(x *Exec, rpcError []byte) {
 
 // paid: tasks/result was answered, with the result or the error of the call.
 func (t *modernTask) paid(x *Exec, m *jsonrpc.Message) {
-	t.Payload = &payload{}
+	t.Paid, t.paidNow = "result", m.Result().Raw()
 	if m.Kind == jsonrpc.ErrorResponse {
-		t.Payload.Error = json.RawMessage(m.Error().Raw())
-	} else {
-		t.Payload.Result = json.RawMessage(m.Result().Raw())
+		t.Paid, t.paidNow = "error", m.Error().Raw()
 	}
+	x.Keep(&t.base, t.paidNow)
 	if translate.Terminal(t.Status) {
 		t.settlePayload(x)
 		return
@@ -149,7 +148,7 @@ func (t *modernTask) paid(x *Exec, m *jsonrpc.Message) {
 // settlePayload: "completed" but tasks/result errs: one more look tells
 // whether the task is gone (design section 5).
 func (t *modernTask) settlePayload(x *Exec) {
-	if t.Status == translate.Completed && t.Payload.Error != nil && !t.Lost {
+	if t.Status == translate.Completed && t.Paid == "error" && !t.Lost {
 		t.Lost = true
 		t.look(x)
 		return
@@ -163,17 +162,22 @@ func (t *modernTask) finish(x *Exec) {
 		x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
 	}
 	t.Open = nil
-	raw := t.detailed("complete")
+	x.Free("ask/" + t.ID)
+	raw := t.detailed(x, "complete")
 	t.answerWith(x, raw)
 	t.drive(x)
 	for _, w := range t.Watchers {
-		x.Do(Tell{To: w.Op, Name: "task", Data: t.detailed("")})
+		x.Do(Tell{To: w.Op, Name: "task", Data: t.detailed(x, "")})
 	}
 	x.Do(Snap{Key: t.handle(x), Value: raw}, Unwake{Name: "look"})
 	if t.up("result") {
 		x.Do(Shut{Label: "result"})
 	}
-	t.Final, t.Payload = true, nil
+	t.Final, t.Paid = true, ""
+	if t.Blob {
+		t.Blob = false
+		x.Do(Del{Key: blobKey(x.ID)})
+	}
 }
 
 // drive ends the plain call that this task serves.
@@ -183,13 +187,14 @@ func (t *modernTask) drive(x *Exec) {
 		return
 	}
 	t.Driver = nil
+	p := t.payload(x)
 	switch {
-	case t.Payload == nil:
+	case t.Status == translate.Cancelled:
 		x.reply(d.Stream, jsonrpc.NewError(d.id(), -32603, "the task was cancelled", nil))
-	case t.Payload.Error != nil:
-		x.reply(d.Stream, errorWith(d.id(), t.Payload.Error))
+	case p.Error != nil:
+		x.reply(d.Stream, errorWith(d.id(), p.Error))
 	default:
-		m, err := jsonrpc.Decode(jsonrpc.NewResult(d.id(), t.Payload.Result), jsonrpc.Limits{})
+		m, err := jsonrpc.Decode(jsonrpc.NewResult(d.id(), p.Result), jsonrpc.Limits{})
 		if err != nil {
 			x.reply(d.Stream, jsonrpc.NewError(d.id(), -32603, "the server's result could not be read", nil))
 			return
@@ -203,7 +208,7 @@ func (t *modernTask) changed(x *Exec) {
 	if len(t.Watchers) == 0 || len(t.Task) == 0 {
 		return
 	}
-	raw := t.detailed("")
+	raw := t.detailed(x, "")
 	for _, w := range t.Watchers {
 		x.Do(Tell{To: w.Op, Name: "task", Data: raw})
 	}
@@ -256,6 +261,10 @@ func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
 		t.send(x, "say", unaskable(m))
 		return
 	}
+	if !x.Grow("ask/"+t.ID, t.openBytes()+int64(len(m.Raw))) {
+		t.send(x, "say", jsonrpc.NewError(m.ID, -32603, "out of memory budget for questions; try again later", nil))
+		return
+	}
 	t.Keys++
 	t.Open = append(t.Open, serverAsk{
 		Key: "q" + strconv.Itoa(t.Keys), ID: json.RawMessage(m.ID.Raw()),
@@ -263,6 +272,15 @@ func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
 	})
 	x.Do(Put{Key: serverAskKey(t.Pool, m.ID.Raw()), Value: []byte(x.ID)})
 	t.changed(x)
+}
+
+// openBytes is what the outstanding questions take.
+func (t *modernTask) openBytes() int64 {
+	n := int64(0)
+	for _, q := range t.Open {
+		n += int64(len(q.Entry))
+	}
+	return n
 }
 
 // unaskable answers a question nobody can be asked: an elicitation as
@@ -320,7 +338,7 @@ func (t *modernTask) serverEnd(x *Exec, ev Event) {
 // holdEnded: tasks/result broke before it was answered. The task still runs;
 // questions stay answerable, and the stream is opened again.
 func (t *modernTask) holdEnded(x *Exec, ev Event) {
-	if t.Final || t.Payload != nil {
+	if t.Final || t.Paid != "" {
 		return
 	}
 	t.Tries++

@@ -113,3 +113,10 @@ func Subscribed(method string, params []byte, listen jsonrpc.ID) []byte {
 	editMeta(e, m.Params(), nil, member{MetaSubscription, listen.Raw()})
 	return e.Bytes()
 }
+
+// Unsubscribed is the inverse: the notification without the listen id.
+func Unsubscribed(m *jsonrpc.Message) []byte {
+	e := m.Edit()
+	editMeta(e, m.Params(), []string{MetaSubscription})
+	return e.Bytes()
+}
