@@ -189,6 +189,7 @@ type machine interface {
 var kinds = map[string]func() machine{
 	"session": func() machine { return new(legacySession) },
 	"pass":    func() machine { return new(passCall) },
+	"own":     func() machine { return new(ownedTask) },
 	"lcall":   func() machine { return new(legacyCall) },
 	"ltask":   func() machine { return new(legacyTask) },
 	"llist":   func() machine { return new(legacyList) },

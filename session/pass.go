@@ -213,9 +213,22 @@ func sealIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) []byte
 	}
 	if task := translate.TaskOf(m.Result()); method == "tools/call" && task.Exists() {
 		id, _ := task.Get("taskId").Str()
-		x.Do(Put{Key: ownKey(x, owner, id), Value: []byte("1")})
+		x.Do(Tell{To: OpID("own:" + ownKey(x, owner, id)), Name: "mark"})
 	}
 	return e.Bytes()
+}
+
+// ownedTask remembers whose a task is while ids are sealed between peers of
+// one era, for lists: a server with a shared credential lists everybody's.
+type ownedTask struct{ base }
+
+func (o *ownedTask) Step(x *Exec, ev Event) {
+	key := string(x.ID[len("own:"):])
+	if ev.Kind == EvTimer {
+		x.Do(Del{Key: key}, Done{})
+		return
+	}
+	x.Do(Put{Key: key, Value: []byte("1")}, Wake{Name: "forget", At: x.Now.Add(x.Policy.TaskKeep)})
 }
 
 func ownKey(x *Exec, owner Principal, id string) string {
