@@ -76,7 +76,17 @@ func (a *app) rootCommand() *cobra.Command {
 	}
 	root.SetVersionTemplate("taskbridge {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.serveCommand(), a.versionCommand())
+	root.SuggestionsMinimumDistance = 2
+	root.AddCommand(a.serveCommand(), a.probeCommand(), a.demoCommand(), a.versionCommand())
+	root.InitDefaultCompletionCmd("completion")
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			// cobra would show help for a wrong shell, and exit 0.
+			cmd.Args, cmd.RunE = nil, func(*cobra.Command, []string) error {
+				return usagef("completion wants a shell: bash, fish, powershell or zsh")
+			}
+		}
+	}
 	return root
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -240,7 +241,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	ln, err := listen(ctx, f.listen, c.loopback)
 	if err != nil {
 		b.close()
-		return usagef("%s: %w", where(fs, "listen"), err)
+		return listenError(fs, "listen", err)
 	}
 	stopAdmin, err := a.startAdmin(ctx, f, fs, b, c)
 	if err != nil {
@@ -266,6 +267,13 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	return nil
 }
 
+func listenError(fs *pflag.FlagSet, flag string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return usagef("%s: %w; another program listens there, choose another port (0 takes a free one)", where(fs, flag), err)
+	}
+	return usagef("%s: %w", where(fs, flag), err)
+}
+
 // startAdmin starts the admin listener if one is wanted. It goes on answering
 // while the bridge drains, and ends with the returned function.
 func (a *app) startAdmin(ctx context.Context, f *serveFlags, fs *pflag.FlagSet, b *bridge, c bridgeConfig) (func(), error) {
@@ -278,7 +286,7 @@ func (a *app) startAdmin(ctx context.Context, f *serveFlags, fs *pflag.FlagSet, 
 	}
 	ln, err := listen(ctx, f.admin, true)
 	if err != nil {
-		return nil, usagef("%s: %w", where(fs, "admin"), err)
+		return nil, listenError(fs, "admin", err)
 	}
 	done := make(chan struct{})
 	go func() {

@@ -48,7 +48,9 @@ func TestServeLegacyClientModernServer(t *testing.T) {
 		t.Errorf("the tool ran %d times", n)
 	}
 	r, err = c.Call(t.Context(), "tasks/list", nil)
-	var list struct{ Tasks []struct{ TaskID, Status string } }
+	var list struct {
+		Tasks []struct{ TaskID, Status string }
+	}
 	if err == nil {
 		err = r.Decode(&list)
 	}
