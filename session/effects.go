@@ -76,8 +76,8 @@ func (r *Runner) finish(id OpID, b *base) {
 	if len(b.Wakes) > 0 {
 		_ = r.store.Delete(r.ctx, wakeKey(id), Any)
 	}
-	if b.Blob {
-		_ = r.store.Delete(r.ctx, blobKey(id), Any)
+	for _, slot := range b.Slots {
+		_ = r.store.Delete(r.ctx, blobKey(id, slot), Any)
 	}
 }
 

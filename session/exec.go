@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -48,15 +49,36 @@ func (x *Exec) List(prefix, after string, limit int) []Entry {
 
 // Keep puts a message aside for a later step: its bytes are stored as they
 // are, not inside the state, and leave with the operation.
-func (x *Exec) Keep(b *base, raw []byte) {
-	b.Blob = true
-	x.Do(Put{Key: blobKey(x.ID), Value: raw})
+func (x *Exec) Keep(b *base, slot string, raw []byte) {
+	if !b.kept(slot) {
+		b.Slots = append(b.Slots, slot)
+	}
+	x.Do(Put{Key: blobKey(x.ID, slot), Value: raw})
 }
 
-// Kept returns what Keep put aside.
-func (x *Exec) Kept() ([]byte, bool) { return x.Get(blobKey(x.ID)) }
+// Kept returns what an earlier step put aside.
+func (x *Exec) Kept(slot string) []byte {
+	raw, _ := x.Get(blobKey(x.ID, slot))
+	return raw
+}
 
-func blobKey(id OpID) string { return "blob/" + string(id) }
+// Unkeep drops one slot early.
+func (x *Exec) Unkeep(b *base, slot string) {
+	if i := slices.Index(b.Slots, slot); i >= 0 {
+		b.Slots = slices.Delete(b.Slots, i, i+1)
+		x.Do(Del{Key: blobKey(x.ID, slot)})
+	}
+}
+
+func (b *base) kept(slot string) bool { return slices.Contains(b.Slots, slot) }
+
+func blobKey(id OpID, slot string) string { return "blob/" + string(id) + "/" + slot }
+
+// The slots operations use.
+const (
+	slotRequest = "request"
+	slotPayload = "payload"
+)
 
 // Count reads a counter that Add effects move.
 func (x *Exec) Count(name string) int64 {
@@ -171,8 +193,8 @@ type base struct {
 	// "runner.number" of the runner that holds its socket.
 	Wakes map[string]time.Time `json:"w,omitempty"`
 	Ups   map[string]string    `json:"u,omitempty"`
-	// Blob: a message is kept beside the state (Exec.Keep).
-	Blob bool `json:"b,omitempty"`
+	// Slots name the messages kept beside the state (Exec.Keep).
+	Slots []string `json:"b,omitempty"`
 }
 
 func (b *base) ops() *base { return b }

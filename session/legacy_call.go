@@ -81,7 +81,7 @@ func (c *legacyCall) client(x *Exec, ev Event) {
 	raw := translate.RequestToModern(m, sess.modernRequest(c.Task))
 	c.Declared = c.Task
 	if translate.CanRequireInput(m.Method) {
-		x.Keep(&c.base, raw)
+		x.Keep(&c.base, slotRequest, raw)
 	}
 	c.open(x, raw, sess.ServerVersion, ev.Caller.Header)
 }
@@ -145,7 +145,7 @@ func (c *legacyCall) notification(x *Exec, m *jsonrpc.Message) {
 
 func (c *legacyCall) error(x *Exec, ev Event) {
 	m := ev.Frame.Msg
-	if !c.Declared && c.Blob && missingTasks(m.Error()) {
+	if !c.Declared && c.kept(slotRequest) && missingTasks(m.Error()) {
 		c.declare(x)
 		return
 	}
@@ -173,20 +173,19 @@ func missingTasks(e jsonrpc.Value) bool {
 // declare sends the call once more, now with the extension: its task is
 // driven here.
 func (c *legacyCall) declare(x *Exec) {
-	m, sess, ok := c.kept(x)
+	m, sess, ok := c.again(x)
 	if !ok {
 		return
 	}
 	c.Declared = true
 	raw := translate.RequestToModern(m, sess.modernRequest(true))
-	x.Keep(&c.base, raw)
+	x.Keep(&c.base, slotRequest, raw)
 	c.open(x, raw, sess.ServerVersion, nil)
 }
 
-// kept reads what a retry needs; without it the call fails.
-func (c *legacyCall) kept(x *Exec) (*jsonrpc.Message, *legacySession, bool) {
-	raw, _ := x.Kept()
-	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+// again reads what a retry needs; without it the call fails.
+func (c *legacyCall) again(x *Exec) (*jsonrpc.Message, *legacySession, bool) {
+	m, err := jsonrpc.Decode(x.Kept(slotRequest), jsonrpc.Limits{})
 	sess := new(legacySession)
 	if err != nil || !x.r.load(sessionOp(c.Session), sess) {
 		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondUnknownSession, "the session ended before the call did", nil))
@@ -360,7 +359,7 @@ func (c *legacyCall) retry(x *Exec) {
 	if !c.Questions.complete() {
 		return
 	}
-	m, sess, ok := c.kept(x)
+	m, sess, ok := c.again(x)
 	if !ok {
 		return
 	}

@@ -115,7 +115,7 @@ func (c *modernCall) need(x *Exec, info, caps json.RawMessage) {
 		c.proceed(x)
 		return
 	}
-	x.Keep(&c.base, c.raw)
+	x.Keep(&c.base, slotRequest, c.raw)
 	if c.Private {
 		x.Do(Tell{To: c.Pool, Name: "need", Data: mustJSON(poolNeed{c.As, info, caps, true, c.Limit})}, Tell{To: c.Pool, Name: "lease"})
 		return
@@ -163,8 +163,8 @@ func (c *modernCall) proceed(x *Exec) {
 		c.finish(x, Out{Raw: jsonrpc.NewResult(rawID(c.ID), translate.DiscoverResult(translate.ParseResult(pool.Init))), Final: true})
 	case c.Method == "tools/call" && c.Ready.Tasks:
 		if _, known := x.Get(toolsKey(c.Pool)); !known {
-			if !c.Blob {
-				x.Keep(&c.base, c.raw)
+			if !c.kept(slotRequest) {
+				x.Keep(&c.base, slotRequest, c.raw)
 			}
 			x.Do(Tell{To: c.Pool, Name: "tools"})
 			return
@@ -203,7 +203,7 @@ func (c *modernCall) decide(x *Exec) {
 
 func (c *modernCall) send(x *Exec) {
 	if c.raw == nil {
-		c.raw, _ = x.Kept()
+		c.raw = x.Kept(slotRequest)
 	}
 	m, err := jsonrpc.Decode(c.raw, jsonrpc.Limits{})
 	if err != nil {
@@ -221,10 +221,10 @@ func (c *modernCall) send(x *Exec) {
 		}
 		raw = e.Bytes()
 	}
-	if !c.Blob && !c.Tried && c.Ready.Session != "" {
+	if !c.kept(slotRequest) && !c.Tried && c.Ready.Session != "" {
 		// A session the server has forgotten (404) has run nothing: the call is
 		// sent once more in a new one.
-		x.Keep(&c.base, c.raw)
+		x.Keep(&c.base, slotRequest, c.raw)
 	}
 	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: c.As, Out: c.out(raw), Feeds: c.Stream})
 }
@@ -380,7 +380,7 @@ func bornStatus(legacy string) string {
 // sessionLost: the server forgot the session, so the request has not run; it
 // is sent once more in a new one.
 func (c *modernCall) sessionLost(x *Exec) {
-	if c.Tried || !c.Blob {
+	if c.Tried || !c.kept(slotRequest) {
 		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondUpstreamBroken, "the upstream server lost its session", nil))
 		return
 	}

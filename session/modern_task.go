@@ -296,7 +296,7 @@ func (t *modernTask) detailed(x *Exec, kind string) []byte {
 func (t *modernTask) payload(x *Exec) translate.Payload {
 	raw := t.paidNow
 	if raw == nil {
-		raw, _ = x.Kept()
+		raw = x.Kept(slotPayload)
 	}
 	switch t.Paid {
 	case "result":

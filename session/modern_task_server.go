@@ -137,7 +137,7 @@ func (t *modernTask) paid(x *Exec, m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.ErrorResponse {
 		t.Paid, t.paidNow = "error", m.Error().Raw()
 	}
-	x.Keep(&t.base, t.paidNow)
+	x.Keep(&t.base, slotPayload, t.paidNow)
 	if translate.Terminal(t.Status) {
 		t.settlePayload(x)
 		return
@@ -174,10 +174,7 @@ func (t *modernTask) finish(x *Exec) {
 		x.Do(Shut{Label: "result"})
 	}
 	t.Final, t.Paid = true, ""
-	if t.Blob {
-		t.Blob = false
-		x.Do(Del{Key: blobKey(x.ID)})
-	}
+	x.Unkeep(&t.base, slotPayload)
 }
 
 // drive ends the plain call that this task serves.
