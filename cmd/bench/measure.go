@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"taskbridge/translate"
+)
+
+// startServers starts the server behind the proxies.
+func startServers(large int) (*child, error) {
+	return start(roleServer, "-large", strconv.Itoa(large))
+}
+
+// contender is one proxy in a measurement.
+type contender struct {
+	*child
+	conns []*connection
+	rates []float64
+	ops   int
+	used  usage
+}
+
+// startPair starts bridge and reverse proxy in front of the scenario's server,
+// and prepares its request.
+func startPair(o options, s scenario, server *child, label string) (bridge, reverse *contender, c *canned, err error) {
+	target := "http://" + server.addr + s.path()
+	args := func(role string) []string {
+		list := []string{"-target", target}
+		if o.pool {
+			list = append(list, "-pool")
+		}
+		if o.profile != "" && label != "" {
+			file := filepath.Join(o.profile, strings.NewReplacer("→", "-", "/", "-", " ", "-").Replace(s.name())+"-"+label+"-"+role)
+			list = append(list, "-cpuprofile", file+".cpu", "-memprofile", file+".mem")
+		}
+		return list
+	}
+	bridge, reverse = new(contender), new(contender)
+	if bridge.child, err = start(roleBridge, args(roleBridge)...); err != nil {
+		return bridge, reverse, nil, err
+	}
+	if reverse.child, err = start(roleReverse, args(roleReverse)...); err != nil {
+		return bridge, reverse, nil, err
+	}
+	c, err = s.prepare("http://" + bridge.addr + "/mcp")
+	return bridge, reverse, c, err
+}
+
+func (c *contender) stop() {
+	disconnect(c.conns)
+	_ = c.child.stop()
+}
+
+const tableHead = "" +
+	"| scenario                                | conns | bridge/s | reverse/s | ratio (quartiles)   | CPU µs: bridge | reverse | ratio | allocs: bridge | reverse | KB: bridge | reverse |\n" +
+	"|-----------------------------------------|------:|---------:|----------:|---------------------|---------------:|--------:|------:|---------------:|--------:|-----------:|--------:|"
+
+// measure runs one scenario at each concurrency and prints its lines.
+func measure(o options, s scenario, server *child, w io.Writer) error {
+	if o.profile != "" {
+		if err := os.MkdirAll(o.profile, 0o777); err != nil {
+			return err
+		}
+	}
+	for _, n := range o.concurrency {
+		if err := measureAt(o, s, server, n, w); err != nil {
+			return fmt.Errorf("%d connections: %w", n, err)
+		}
+	}
+	return nil
+}
+
+func measureAt(o options, s scenario, server *child, n int, w io.Writer) error {
+	bridge, reverse, c, err := startPair(o, s, server, "c"+strconv.Itoa(n))
+	defer bridge.stop()
+	defer reverse.stop()
+	if err != nil {
+		return err
+	}
+	pair := []*contender{bridge, reverse}
+	round := o.round
+	if s.size >= largeFrom {
+		round *= 2
+	}
+	ids := int64(0)
+	for _, p := range pair {
+		if p.conns, err = connect(p.addr, c, n, &ids); err != nil {
+			return err
+		}
+		if _, _, err := load(p.conns, round); err != nil { // warm up
+			return err
+		}
+		if p.used, err = p.ask(sayUsage); err != nil {
+			return err
+		}
+	}
+	for i := range o.rounds {
+		for k := range pair {
+			p := pair[(i+k)%2] // each goes first in half of the rounds
+			rate, ops, err := load(p.conns, round)
+			if err != nil {
+				return err
+			}
+			p.rates = append(p.rates, rate)
+			p.ops += ops
+			time.Sleep(round / 10) // collections under way end in their own time
+		}
+	}
+	var cost [2]perOp
+	for i, p := range pair {
+		now, err := p.ask(sayUsage)
+		if err != nil {
+			return err
+		}
+		cost[i] = p.used.until(now, p.ops)
+	}
+	ratios := make([]float64, o.rounds)
+	for i := range ratios {
+		ratios[i] = bridge.rates[i] / reverse.rates[i]
+	}
+	low, mid, high := quartiles(ratios)
+	_, a, _ := quartiles(bridge.rates)
+	_, b, _ := quartiles(reverse.rates)
+	_, err = fmt.Fprintf(w, "| %-39s | %5d | %8.0f | %9.0f | %4.2f (%4.2f to %4.2f) | %14.1f | %7.1f | %5.2f | %14.0f | %7.0f | %10.1f | %7.1f |\n",
+		s.name(), n, a, b, mid, low, high, cost[0].cpu, cost[1].cpu, cost[1].cpu/max(cost[0].cpu, 1e-9),
+		cost[0].mallocs, cost[1].mallocs, cost[0].kb, cost[1].kb)
+	return err
+}
+
+// perOp is what one exchange costs a process.
+type perOp struct{ cpu, mallocs, kb float64 }
+
+func (u usage) until(now usage, ops int) perOp {
+	n := float64(max(1, ops))
+	return perOp{
+		cpu:     float64((now.CPU - u.CPU).Nanoseconds()) / 1e3 / n,
+		mallocs: float64(now.Mallocs-u.Mallocs) / n,
+		kb:      float64(now.Bytes-u.Bytes) / 1024 / n,
+	}
+}
+
+func quartiles(list []float64) (low, mid, high float64) {
+	list = slices.Sorted(slices.Values(list))
+	at := func(q float64) float64 {
+		x := q * float64(len(list)-1)
+		i := int(x)
+		if i+1 == len(list) {
+			return list[i]
+		}
+		return list[i] + (x-float64(i))*(list[i+1]-list[i])
+	}
+	return at(0.25), at(0.5), at(0.75)
+}
+
+const memoryHead = "" +
+	"| one message in a fresh process          | idle MB: bridge | reverse | peak less idle MB: bridge | reverse | times its size: bridge | reverse |\n" +
+	"|-----------------------------------------|----------------:|--------:|--------------------------:|--------:|-----------------------:|--------:|"
+
+// measurePeak finds how much memory one large message takes at most, in
+// processes that have only seen a small one.
+func measurePeak(o options, s scenario, server *child, w io.Writer) error {
+	var idle, peak [2][]float64
+	for range o.memory {
+		bridge, reverse, c, err := startPair(o, s, server, "")
+		if err == nil {
+			err = peakOfPair(s, bridge, reverse, c, &idle, &peak)
+		}
+		bridge.stop()
+		reverse.stop()
+		if err != nil {
+			return err
+		}
+	}
+	const mb = 1 << 20
+	mid := func(list []float64) float64 { _, m, _ := quartiles(list); return m }
+	_, err := fmt.Fprintf(w, "| %-39s | %15.1f | %7.1f | %25.1f | %7.1f | %22.1f | %7.1f |\n", s.name(),
+		mid(idle[0])/mb, mid(idle[1])/mb, mid(peak[0])/mb, mid(peak[1])/mb,
+		mid(peak[0])/float64(s.size), mid(peak[1])/float64(s.size))
+	return err
+}
+
+func peakOfPair(s scenario, bridge, reverse *contender, c *canned, idle, peak *[2][]float64) error {
+	// A small request of the same kind first: sockets are open and sessions
+	// are there, as in a process that has been idle for a while.
+	first := scenario{s.client, s.server, "", small, small / 2, toolSmall, textArgs, small}
+	warm, err := first.prepare("http://" + bridge.addr + "/mcp")
+	if err != nil {
+		return err
+	}
+	if c.era == translate.Legacy {
+		warm.session = c.session
+	}
+	ids := int64(0)
+	for i, p := range []*contender{bridge, reverse} {
+		conns, err := connect(p.addr, warm, 1, &ids)
+		p.conns = append(p.conns, conns...)
+		if err != nil {
+			return err
+		}
+		before, err := p.ask(sayReset)
+		if err != nil {
+			return err
+		}
+		conns, err = connect(p.addr, c, 1, &ids) // sends one to check it
+		p.conns = append(p.conns, conns...)
+		if err != nil {
+			return err
+		}
+		after, err := p.ask(sayUsage)
+		if err != nil {
+			return err
+		}
+		idle[i] = append(idle[i], float64(before.RSS))
+		peak[i] = append(peak[i], float64(after.Peak-before.RSS))
+	}
+	return nil
+}
