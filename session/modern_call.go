@@ -31,6 +31,11 @@ type modernCall struct {
 	Limit    string          `json:",omitempty"`
 	Tried    bool            `json:",omitempty"` // sent once more after a lost session
 	Gone     bool            `json:",omitempty"` // the client has left
+	Caps     json.RawMessage `json:",omitempty"` // what the client declared
+	Fly      string          `json:",omitempty"` // its record as a call in flight
+	Parked   bool            `json:",omitempty"` // no stream of the client is open
+	Lost     bool            `json:",omitempty"` // the server's stream broke while parked
+	Park     parked          `json:",omitzero"`
 
 	raw []byte // the client's message, in the step that brought it
 }
@@ -38,9 +43,19 @@ type modernCall struct {
 func (c *modernCall) Step(x *Exec, ev Event) {
 	switch ev.Kind {
 	case EvClient:
+		if ev.Name == "resume" {
+			if c.Stream == "" {
+				x.refuse(ev.Label, translate.Modern, ev.Frame.Msg.ID, translate.CondInvalidParams, badState, nil)
+				break
+			}
+			c.resume(x, ev)
+			break
+		}
 		c.client(x, ev)
 	case EvOp:
 		c.told(x, ev)
+	case EvTimer:
+		c.parkOver(x)
 	case EvOpened:
 		x.Do(Send{Stream: c.Stream, Out: Out{Begin: true}})
 	case EvServer:
@@ -82,6 +97,10 @@ func (c *modernCall) client(x *Exec, ev Event) {
 	c.Token = json.RawMessage(meta.Get(translate.MetaProgress).Raw())
 	c.Header = legacyHeaders(ev.Caller.Header)
 	c.raw = m.Raw
+	c.Caps = json.RawMessage(caps.Raw())
+	if translate.CanRequireInput(m.Method) && c.Asks {
+		c.Park.Digest = translate.CallDigest(m)
+	}
 	if c.LogLevel != "" && levelRank(c.LogLevel) < 0 {
 		x.refuse(c.Stream, translate.Modern, m.ID, translate.CondInvalidParams, "unknown log level", nil)
 		x.Do(Done{})
@@ -144,6 +163,12 @@ func (c *modernCall) told(x *Exec, ev Event) {
 		default:
 			c.proceed(x)
 		}
+	case "question":
+		if m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{}); err == nil && c.Stream != "" {
+			c.question(x, m)
+		}
+	case "withdrawn":
+		c.Park.withdrawn(ev.Data)
 	case "tools":
 		if !c.up("up") && c.UpID == 0 {
 			c.decide(x)
@@ -226,6 +251,7 @@ func (c *modernCall) send(x *Exec) {
 		// sent once more in a new one.
 		x.Keep(&c.base, slotRequest, c.raw)
 	}
+	c.flight(x)
 	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: c.As, Out: c.out(raw), Feeds: c.Stream})
 }
 
@@ -241,6 +267,10 @@ func (c *modernCall) server(x *Exec, ev Event) {
 	m := ev.Frame.Msg
 	switch m.Kind {
 	case jsonrpc.Request:
+		if translate.IsQuestion(m.Method) && translate.RelatedTask(m.Params()) == "" {
+			c.question(x, m)
+			return
+		}
 		routeQuestion(x, c.Pool, m, func(raw []byte) {
 			x.Do(Open{Label: "say" + m.ID.Key(), Upstream: x.r.upstream, As: c.As, Out: c.out(raw)})
 		})
@@ -251,6 +281,10 @@ func (c *modernCall) server(x *Exec, ev Event) {
 			x.r.metrics.Dropped("answer")
 			return
 		}
+		if c.Parked {
+			c.whileParked(x, m)
+			return
+		}
 		c.response(x, ev)
 	}
 }
@@ -258,6 +292,9 @@ func (c *modernCall) server(x *Exec, ev Event) {
 // notification: progress under the client's own token, log lines only as far
 // as this request asked for them (2026-07-28 server/utilities/logging).
 func (c *modernCall) notification(x *Exec, m *jsonrpc.Message) {
+	if c.Parked {
+		return // nobody listens
+	}
 	switch m.Method {
 	case "notifications/progress":
 		token := m.At("params", "progressToken")
@@ -339,6 +376,7 @@ func (c *modernCall) finish(x *Exec, out Out) {
 }
 
 func (c *modernCall) done(x *Exec) {
+	c.land(x)
 	if c.Private {
 		x.Do(Tell{To: c.Pool, Name: "release"})
 	}
@@ -358,6 +396,7 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 	x.Do(Put{Key: serverTaskKey(c.Pool, id), Value: []byte(op)}, Tell{To: c.Pool, Name: "lease"})
 	if c.Drive && !c.Gone {
 		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Driven: true, Token: c.Token}
+		b.Caps, b.Digest = c.Caps, c.Park.Digest
 		x.Do(Attach{Stream: c.Stream, Op: op}, Tell{To: op, Name: "born", Data: mustJSON(b)})
 		c.done(x)
 		return
@@ -390,6 +429,10 @@ func (c *modernCall) sessionLost(x *Exec) {
 }
 
 func (c *modernCall) ended(x *Exec, ev Event) {
+	if c.Parked {
+		c.Lost = !c.kept(slotPayload)
+		return
+	}
 	if h := ev.Frame.HTTP; h != nil && h.Status == 404 && ev.Fail == FailNone && c.Ready.Session != "" {
 		c.sessionLost(x)
 		return
@@ -405,9 +448,9 @@ func (c *modernCall) gone(x *Exec) {
 		c.Gone = true
 		return
 	}
-	if c.up("up") {
-		params := jsonrpc.NewObject().Int("requestId", c.UpID).Str("reason", "the client closed its stream").Bytes()
-		x.Do(Tell{To: OpID("pass:cancel-" + c.Stream), Name: "post", Data: mustJSON(passPost{As: c.As, Out: c.out(jsonrpc.NewNotification("notifications/cancelled", params))})})
+	if c.Parked {
+		return
 	}
+	c.cancelUp(x, "the client closed its stream")
 	c.done(x)
 }

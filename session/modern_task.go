@@ -35,15 +35,18 @@ type modernTask struct {
 	Asks    bool            `json:",omitempty"` // a client that can answer watches
 	Lost    bool            `json:",omitempty"` // the session was lost once for this look
 
-	Interval int64         `json:",omitempty"`
-	Next     time.Time     `json:",omitzero"`
-	Tries    int           `json:",omitempty"`
-	Keys     int           `json:",omitempty"` // questions ever seen: keys are never reused
-	Open     []serverAsk   `json:",omitempty"`
-	Gets     []waiter      `json:",omitempty"`
-	Cancels  []waiter      `json:",omitempty"`
-	Driver   *waiter       `json:",omitempty"`
-	Watchers []taskWatcher `json:",omitempty"`
+	Interval int64     `json:",omitempty"`
+	Next     time.Time `json:",omitzero"`
+	Tries    int       `json:",omitempty"`
+	// Park holds the task's questions; for a driven call also the state its
+	// client holds while it was sent away with them.
+	Park     parked          `json:",omitzero"`
+	Parked   bool            `json:",omitempty"`
+	Caps     json.RawMessage `json:",omitempty"` // of the driven call's client
+	Gets     []waiter        `json:",omitempty"`
+	Cancels  []waiter        `json:",omitempty"`
+	Driver   *waiter         `json:",omitempty"`
+	Watchers []taskWatcher   `json:",omitempty"`
 
 	paidNow []byte // the payload, in the step that brought it
 }
@@ -73,7 +76,9 @@ type modernBirth struct {
 	Asks     bool
 	Cancel   bool
 	Limit    string
-	Driver   *waiter `json:",omitempty"`
+	Driver   *waiter         `json:",omitempty"`
+	Caps     json.RawMessage `json:",omitempty"` // with Driver
+	Digest   []byte          `json:",omitempty"`
 }
 
 func (t *modernTask) handle(x *Exec) string { return string(x.ID[len("mtask:"):]) }
@@ -159,6 +164,7 @@ func (t *modernTask) told(x *Exec, ev Event) {
 func (t *modernTask) born(x *Exec, b modernBirth) {
 	t.Pool, t.As, t.Owner, t.ServerID, t.Ready, t.Asks = b.Pool, b.As, b.Owner, b.ServerID, b.Ready, b.Asks
 	t.Task, t.Driver, t.Limit = b.Task, b.Driver, b.Limit
+	t.Caps, t.Park.Digest = b.Caps, b.Digest
 	x.Do(counted(countTasks, t.Limit, 1)...)
 	task := translate.ParseResult(b.Task)
 	t.Status, _ = task.Get("status").Str()
@@ -189,6 +195,10 @@ func (t *modernTask) pace(x *Exec, task jsonrpc.Value) {
 func (t *modernTask) client(x *Exec, ev Event) {
 	m := ev.Frame.Msg
 	t.As = ev.Caller.Principal
+	if ev.Name == "resume" {
+		t.resume(x, ev)
+		return
+	}
 	w := waiter{Stream: ev.Label, ID: json.RawMessage(m.ID.Raw())}
 	switch m.Method {
 	case "tasks/get":
@@ -278,7 +288,7 @@ func (t *modernTask) detailed(x *Exec, kind string) []byte {
 	case t.Paid != "" && translate.Terminal(t.Status):
 		p = t.payload(x)
 		view.Status = translate.ModernStatus(t.Status, p.Result != nil, p.Error != nil)
-	case t.asking():
+	case t.Park.asking():
 		view.Status = translate.InputRequired
 	}
 	if p.Result != nil {
@@ -316,18 +326,9 @@ func (t *modernTask) taskRaw() []byte {
 	return t.Task
 }
 
-func (t *modernTask) asking() bool {
-	for _, q := range t.Open {
-		if !q.Answered {
-			return true
-		}
-	}
-	return false
-}
-
 func (t *modernTask) inputRequests() []byte {
 	b := jsonrpc.NewObject()
-	for _, q := range t.Open {
+	for _, q := range t.Park.Open {
 		if !q.Answered {
 			b.Raw(q.Key, q.Entry)
 		}
@@ -399,14 +400,12 @@ func (t *modernTask) update(x *Exec, m *jsonrpc.Message) {
 		if answer.Type() != jsonrpc.Object {
 			continue
 		}
-		for i := range t.Open {
-			q := &t.Open[i]
+		for i := range t.Park.Open {
+			q := &t.Park.Open[i]
 			if q.Key != key || q.Answered {
 				continue
 			}
-			q.Answered = true
-			q.Answer = translate.AnswerToLegacy(rawID(q.ID), answer, t.ServerID)
-			t.send(x, "say-"+q.Key, q.Answer)
+			t.answer(x, q, m)
 		}
 	}
 	if t.Next.After(x.Now) {
@@ -448,11 +447,13 @@ func (t *modernTask) timer(x *Exec, name string) {
 	case "hold":
 		t.hold(x)
 	case "say":
-		for _, q := range t.Open {
+		for _, q := range t.Park.Open {
 			if q.Answered && q.Answer != nil && !t.up("say-"+q.Key) {
 				t.send(x, "say-"+q.Key, q.Answer)
 			}
 		}
+	case "park":
+		t.parkOver(x)
 	case "forget":
 		if t.watched() {
 			x.Do(Wake{Name: "forget", At: x.Now.Add(x.Policy.TaskGrace)})
@@ -463,12 +464,12 @@ func (t *modernTask) timer(x *Exec, name string) {
 }
 
 func (t *modernTask) watched() bool {
-	return t.Driver != nil || len(t.Watchers) > 0 || len(t.Gets) > 0
+	return t.Driver != nil || t.Parked || len(t.Watchers) > 0 || len(t.Gets) > 0
 }
 
 // watch looks at the server while a driven call or a listen stream waits.
 func (t *modernTask) watch(x *Exec) {
-	if t.Final || t.Failure != nil || (t.Driver == nil && len(t.Watchers) == 0) || t.up("get") {
+	if t.Final || t.Failure != nil || (t.Driver == nil && !t.Parked && len(t.Watchers) == 0) || t.up("get") {
 		return
 	}
 	if !x.Now.Before(t.Next) {
@@ -482,7 +483,7 @@ func (t *modernTask) drop(x *Exec) {
 	if t.Limit != "" {
 		x.Do(counted(countTasks, t.Limit, -1)...)
 	}
-	for _, q := range t.Open {
+	for _, q := range t.Park.Open {
 		x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
 	}
 	x.Free("ask/" + t.ID)

@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"taskbridge/translate"
@@ -158,10 +157,10 @@ func (t *modernTask) settlePayload(x *Exec) {
 
 // finish: all that is to be known is known.
 func (t *modernTask) finish(x *Exec) {
-	for _, q := range t.Open {
+	for _, q := range t.Park.Open {
 		x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
 	}
-	t.Open = nil
+	t.Park.Open = nil
 	x.Free("ask/" + t.ID)
 	raw := t.detailed(x, "complete")
 	t.answerWith(x, raw)
@@ -243,41 +242,33 @@ func (t *modernTask) cancelled(x *Exec, m *jsonrpc.Message) {
 // question takes a server's request in: stored before it is shown, under a
 // key never used again in this task's life.
 func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
-	for _, q := range t.Open {
+	for _, q := range t.Park.Open {
 		if string(q.ID) == string(m.ID.Raw()) {
 			return // the same request on a second stream
 		}
 	}
-	if t.Final || len(t.Open) >= maxQuestions {
+	if t.Final || len(t.Park.Open) >= maxQuestions {
 		t.send(x, "say", jsonrpc.NewError(m.ID, -32603, "the task takes no more questions", nil))
 		return
 	}
-	if t.Driver != nil {
-		// A plain modern call cannot be asked while it runs.
-		x.Do(Loss{What: string(translate.LossUnaskableInput)})
-		t.send(x, "say", unaskable(m))
-		return
+	if t.Driver != nil || t.Parked {
+		caps, _ := jsonrpc.ParseValue(t.Caps)
+		if !translate.ClientCan(caps, m.Method, m.Params()) {
+			x.Do(Loss{What: string(translate.LossUnaskableInput)})
+			t.send(x, "say", unaskable(m))
+			return
+		}
 	}
-	if !x.Grow("ask/"+t.ID, t.openBytes()+int64(len(m.Raw))) {
+	if !x.Grow("ask/"+t.ID, t.Park.bytes()+int64(len(m.Raw))) {
 		t.send(x, "say", jsonrpc.NewError(m.ID, -32603, "out of memory budget for questions; try again later", nil))
 		return
 	}
-	t.Keys++
-	t.Open = append(t.Open, serverAsk{
-		Key: "q" + strconv.Itoa(t.Keys), ID: json.RawMessage(m.ID.Raw()),
-		Entry: translate.QuestionToModern(m.Method, m.Params()),
-	})
+	t.Park.add(m)
 	x.Do(Put{Key: serverAskKey(t.Pool, m.ID.Raw()), Value: []byte(x.ID)})
-	t.changed(x)
-}
-
-// openBytes is what the outstanding questions take.
-func (t *modernTask) openBytes() int64 {
-	n := int64(0)
-	for _, q := range t.Open {
-		n += int64(len(q.Entry))
+	if t.Driver != nil {
+		t.park(x)
 	}
-	return n
+	t.changed(x)
 }
 
 // unaskable answers a question nobody can be asked: an elicitation as
@@ -295,10 +286,10 @@ func (t *modernTask) withdrawn(x *Exec, id []byte) {
 	if err != nil {
 		return
 	}
-	for i, q := range t.Open {
+	for _, q := range t.Park.Open {
 		if rawID(q.ID).Key() == want.Key() {
 			x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
-			t.Open = append(t.Open[:i], t.Open[i+1:]...)
+			t.Park.withdrawn(id)
 			t.changed(x)
 			return
 		}
@@ -353,10 +344,10 @@ func (t *modernTask) said(x *Exec, ev Event) {
 		x.Do(Wake{Name: "say", At: x.Now.Add(backoff(x.Policy.RetryAfter, t.Tries))})
 		return
 	}
-	for i, q := range t.Open {
+	for i, q := range t.Park.Open {
 		if ev.Label == "say-"+q.Key {
 			x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
-			t.Open = append(t.Open[:i], t.Open[i+1:]...)
+			t.Park.Open = append(t.Park.Open[:i], t.Park.Open[i+1:]...)
 			return
 		}
 	}

@@ -20,6 +20,7 @@ type passCall struct {
 	Session string          `json:",omitempty"` // our session
 	Owner   Principal       `json:",omitempty"`
 	Begun   bool            `json:",omitempty"`
+	Post    *passPost       `json:",omitempty"` // a message of ours that must arrive
 }
 
 // passDelete is what ends a server's session after ours.
@@ -30,8 +31,9 @@ type passDelete struct {
 
 // passPost is a message nobody waits for an answer to.
 type passPost struct {
-	As  Principal
-	Out Outgoing
+	As    Principal
+	Out   Outgoing
+	Tries int // times it is sent again when it could not be delivered
 }
 
 func (p *passCall) Step(x *Exec, ev Event) {
@@ -41,6 +43,9 @@ func (p *passCall) Step(x *Exec, ev Event) {
 	case EvOp:
 		var post passPost
 		if ev.Name == "post" && json.Unmarshal(ev.Data, &post) == nil {
+			if post.Tries > 0 {
+				p.Post = &post
+			}
 			x.Do(Open{Label: "up", Upstream: x.r.upstream, As: post.As, Out: post.Out})
 			return
 		}
@@ -48,6 +53,10 @@ func (p *passCall) Step(x *Exec, ev Event) {
 		if ev.Name == "delete" && json.Unmarshal(ev.Data, &d) == nil {
 			p.Verb = http.MethodDelete
 			x.Do(Open{Label: "up", Upstream: x.r.upstream, As: d.Principal, Out: Outgoing{Verb: http.MethodDelete, Session: d.Session, Version: d.Version}})
+		}
+	case EvTimer:
+		if p.Post != nil {
+			x.Do(Open{Label: "up", Upstream: x.r.upstream, As: p.Post.As, Out: p.Post.Out})
 		}
 	case EvOpened:
 		p.Begun = true
@@ -58,7 +67,7 @@ func (p *passCall) Step(x *Exec, ev Event) {
 		}
 	case EvServerEnd:
 		if p.Stream == "" {
-			x.Do(Done{})
+			p.posted(x, ev)
 			return
 		}
 		p.end(x, ev)
@@ -71,6 +80,16 @@ func (p *passCall) Step(x *Exec, ev Event) {
 			x.Do(Done{})
 		}
 	}
+}
+
+// posted ends a message nobody waits for; one that must arrive is sent again.
+func (p *passCall) posted(x *Exec, ev Event) {
+	if p.Post == nil || p.Post.Tries == 0 || ev.Fail == FailNone && statusOK(ev) {
+		x.Do(Done{})
+		return
+	}
+	p.Post.Tries--
+	x.Do(Wake{Name: "post", At: x.Now.Add(retryPost)})
 }
 
 func (p *passCall) client(x *Exec, ev Event) {

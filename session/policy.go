@@ -25,6 +25,8 @@ type Policy struct {
 	TaskKeep, TaskGrace time.Duration
 	// MaxTTL bounds the ttl a client may ask for tasks the proxy holds. 24 h.
 	MaxTTL time.Duration
+	// ParkFor: how long a parked call waits for its client. 10 min.
+	ParkFor time.Duration
 	// PageSize of tasks/list. 50.
 	PageSize int
 	// Limits per principal (callers who cannot be told apart: per address) and
@@ -71,6 +73,7 @@ func (p Policy) withDefaults() Policy {
 	def(&p.TaskKeep, 24*time.Hour)
 	def(&p.TaskGrace, 10*time.Minute)
 	def(&p.MaxTTL, 24*time.Hour)
+	def(&p.ParkFor, 10*time.Minute)
 	if p.PageSize <= 0 {
 		p.PageSize = 50
 	}

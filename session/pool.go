@@ -343,6 +343,10 @@ func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte))
 				return
 			}
 		}
+		if op, ok := unattached(x, pool); ok {
+			x.Do(Tell{To: op, Name: "question", Data: m.Raw})
+			return
+		}
 		x.Do(Loss{What: string(translate.LossUnattached)})
 		say(jsonrpc.NewError(m.ID, -32603, "no client can be asked at this point", nil))
 		return
@@ -351,6 +355,19 @@ func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte))
 		x.Do(Loss{What: string(translate.LossServerTaskMethod)})
 	}
 	say(jsonrpc.NewError(m.ID, -32601, "method not found", nil))
+}
+
+// unattached finds whom a question without related-task belongs to: the latest
+// call in flight in its session that can be asked, else the session's only
+// live task (design: unattached questions).
+func unattached(x *Exec, pool OpID) (OpID, bool) {
+	if fly := x.List(flyPrefix(pool), "", 1); len(fly) > 0 {
+		return OpID(fly[0].Value), true
+	}
+	if tasks := x.List("tid/"+string(pool)+"/", "", 2); len(tasks) == 1 {
+		return OpID(tasks[0].Value), true
+	}
+	return "", false
 }
 
 func (p *poolSession) notice(x *Exec, m *jsonrpc.Message) {

@@ -289,6 +289,10 @@ func (r *Runner) modernClient(ctx context.Context, in Inbound, s *ClientStream) 
 			r.start(OpID("listen:"+s.ID), ev, s)
 			return
 		}
+		if translate.CanRequireInput(m.Method) && m.At("params", "requestState").Exists() {
+			r.resume(ev, s)
+			return
+		}
 		r.start(OpID("mcall:"+s.ID), ev, s)
 	}
 }

@@ -1,0 +1,140 @@
+package session
+
+import (
+	"time"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// question: the legacy server asks inside this call. A modern client is asked
+// by the call's own answer: input_required.
+func (c *modernCall) question(x *Exec, m *jsonrpc.Message) {
+	caps, _ := jsonrpc.ParseValue(c.Caps)
+	switch {
+	case !translate.CanRequireInput(c.Method) || len(c.Park.Open) >= maxQuestions:
+		c.say(x, m.ID, jsonrpc.NewError(m.ID, -32603, "the client cannot be asked during "+c.Method, nil))
+		return
+	case !translate.ClientCan(caps, m.Method, m.Params()):
+		// Undeclared: the server hears an error, the client is not asked.
+		x.Do(Loss{What: string(translate.LossUnaskableInput)})
+		c.say(x, m.ID, jsonrpc.NewError(m.ID, -32602, "the client did not declare "+m.Method+" in this mode", nil))
+		return
+	case !x.Grow(string(x.ID)+"/ask", c.Park.bytes()+int64(len(m.Raw))):
+		c.say(x, m.ID, jsonrpc.NewError(m.ID, -32603, "out of memory budget for questions; try again later", nil))
+		return
+	}
+	for _, q := range c.Park.Open {
+		if rawID(q.ID).Key() == m.ID.Key() {
+			return
+		}
+	}
+	c.Park.add(m)
+	x.Do(Put{Key: serverAskKey(c.Pool, m.ID.Raw()), Value: []byte(x.ID)})
+	if !c.Parked {
+		c.park(x)
+	}
+}
+
+func (p *parked) bytes() int64 {
+	n := int64(0)
+	for _, q := range p.Open {
+		n += int64(len(q.Entry))
+	}
+	return n
+}
+
+// park answers the client's request with what is asked; the exchange with the
+// server stays open.
+func (c *modernCall) park(x *Exec) {
+	c.Parked = true
+	raw := c.Park.required(x, c.Owner, c.Ready.ServerInfo)
+	x.reply(c.Stream, jsonrpc.NewResult(rawID(c.ID), raw))
+}
+
+// resume: the client is back on a new stream with its answers.
+func (c *modernCall) resume(x *Exec, ev Event) {
+	m := ev.Frame.Msg
+	c.Stream, c.ID, c.Parked = ev.Label, m.ID.Raw(), false
+	c.Token = m.At("params", "_meta", translate.MetaProgress).Raw()
+	c.LogLevel, _ = m.At("params", "_meta", translate.MetaLogLevel).Str()
+	c.Park.Nonce = "" // taken with the state
+	x.Do(Unwake{Name: "park"})
+	if c.Lost {
+		c.finish(x, refusal(translate.Modern, m.ID, translate.CondInternal, "the server's stream was lost while the call was parked", []byte(`{"reason":"parked_call_lost"}`)))
+		return
+	}
+	c.Park.answers(m, func(q *serverAsk, raw []byte) {
+		x.Do(Del{Key: serverAskKey(c.Pool, q.ID)})
+		c.say(x, rawID(q.ID), raw)
+	})
+	if c.kept(slotPayload) { // the server answered while the call was parked
+		if r, err := jsonrpc.Decode(x.Kept(slotPayload), jsonrpc.Limits{}); err == nil {
+			c.response(x, Event{Frame: translate.Frame{Msg: r}})
+			return
+		}
+	}
+	if c.Park.asking() {
+		c.park(x)
+	}
+}
+
+// whileParked keeps what the server says while nobody listens.
+func (c *modernCall) whileParked(x *Exec, m *jsonrpc.Message) {
+	x.Keep(&c.base, slotPayload, m.Raw)
+}
+
+// parkOver: nobody came back. The server is told that the call is cancelled,
+// then its questions get an answer (design: questions outside tasks).
+func (c *modernCall) parkOver(x *Exec) {
+	if !c.Parked {
+		return
+	}
+	c.cancelUp(x, "the client did not come back")
+	for _, q := range c.Park.Open {
+		if !q.Answered {
+			c.say(x, rawID(q.ID), jsonrpc.NewError(rawID(q.ID), -32603, "the client did not answer in time", nil))
+		}
+	}
+	c.done(x)
+}
+
+// say sends a response of ours to the server, beside the call.
+func (c *modernCall) say(x *Exec, id jsonrpc.ID, raw []byte) {
+	x.Do(Tell{To: OpID("pass:say-" + x.ID.rest() + id.Key()), Name: "post", Data: mustJSON(passPost{As: c.As, Out: c.out(raw), Tries: 3})})
+}
+
+// cancelUp tells the legacy server that its request is cancelled, with its own
+// id.
+func (c *modernCall) cancelUp(x *Exec, reason string) {
+	if !c.up("up") {
+		return
+	}
+	params := jsonrpc.NewObject().Int("requestId", c.UpID).Str("reason", reason).Bytes()
+	x.Do(Tell{To: OpID("pass:cancel" + x.ID.rest()), Name: "post", Data: mustJSON(passPost{As: c.As, Out: c.out(jsonrpc.NewNotification("notifications/cancelled", params))})})
+}
+
+// flight marks the call as one a server may ask about on its GET stream.
+func (c *modernCall) flight(x *Exec) {
+	if c.Fly == "" && translate.CanRequireInput(c.Method) && c.Ready.Session != "" {
+		c.Fly = flyKey(x, c.Pool)
+		x.Do(Put{Key: c.Fly, Value: []byte(x.ID)})
+	}
+}
+
+// land drops what a call leaves in the store.
+func (c *modernCall) land(x *Exec) {
+	if c.Fly != "" {
+		x.Do(Del{Key: c.Fly})
+	}
+	for _, q := range c.Park.Open {
+		x.Do(Del{Key: serverAskKey(c.Pool, q.ID)})
+	}
+	c.Park.void(x)
+	if c.Park.Keys > 0 {
+		x.Free(string(x.ID) + "/ask")
+	}
+}
+
+// retryPost: pause before a message nobody waits for is sent again.
+const retryPost = time.Second

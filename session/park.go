@@ -1,0 +1,142 @@
+package session
+
+import (
+	"encoding/json"
+	"time"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// A parked call is a modern client's call that waits at a legacy server for an
+// answer while no stream of the client is open: the client holds a sealed,
+// expiring, single-use requestState and resumes the very same call with it
+// (2026-07-28 basic/patterns/mrtr). The server never runs it twice.
+
+const kindState = "state"
+
+// parkState is what a requestState seals, for its principal.
+type parkState struct {
+	Op     OpID
+	Nonce  string
+	Digest []byte // translate.CallDigest of the call
+	Until  time.Time
+}
+
+func parkKey(nonce string) string { return "park/" + nonce }
+
+// badState is said of every state that does not resume: bad, expired, used,
+// foreign or of another call.
+const badState = "invalid requestState; call again without it"
+
+// parked are the questions of a call or driven task a client was asked by
+// input_required.
+type parked struct {
+	Open   []serverAsk `json:",omitempty"`
+	Keys   int         `json:",omitempty"`
+	Nonce  string      `json:",omitempty"` // of the state the client holds now
+	Digest []byte      `json:",omitempty"`
+}
+
+func (p *parked) asking() bool {
+	for _, q := range p.Open {
+		if !q.Answered {
+			return true
+		}
+	}
+	return false
+}
+
+// add takes a server's request in, under a key never used again.
+func (p *parked) add(m *jsonrpc.Message) {
+	p.Keys++
+	p.Open = append(p.Open, serverAsk{
+		Key: "q" + string(intRaw(int64(p.Keys))), ID: json.RawMessage(m.ID.Raw()),
+		Entry: translate.QuestionToModern(m.Method, m.Params()),
+	})
+}
+
+// required makes the result that asks for all unanswered ones under a new
+// state; the one before is void.
+func (p *parked) required(x *Exec, owner Principal, serverInfo []byte) []byte {
+	p.void(x)
+	p.Nonce = x.Token(18)
+	until := x.Now.Add(x.Policy.ParkFor)
+	state := x.Handles().SealFor(kindState, owner, mustJSON(parkState{x.ID, p.Nonce, p.Digest, until}))
+	x.Do(Put{Key: parkKey(p.Nonce), Value: []byte(x.ID)}, Wake{Name: "park", At: until})
+	var keys []string
+	var entries [][]byte
+	for _, q := range p.Open {
+		if !q.Answered {
+			keys, entries = append(keys, q.Key), append(entries, q.Entry)
+		}
+	}
+	return translate.InputRequiredResult(keys, entries, state, serverInfo)
+}
+
+// void makes the state a client holds useless.
+func (p *parked) void(x *Exec) {
+	if p.Nonce != "" {
+		x.Do(Del{Key: parkKey(p.Nonce)}, Unwake{Name: "park"})
+		p.Nonce = ""
+	}
+}
+
+// answers turns a retry's inputResponses into responses to the server's own
+// requests; unknown and answered keys are ignored.
+func (p *parked) answers(m *jsonrpc.Message, say func(q *serverAsk, raw []byte)) {
+	for key, answer := range m.At("params", "inputResponses").Members() {
+		if answer.Type() != jsonrpc.Object {
+			continue
+		}
+		for i := range p.Open {
+			if q := &p.Open[i]; q.Key == key && !q.Answered {
+				q.Answered = true
+				say(q, translate.AnswerToLegacy(rawID(q.ID), answer, ""))
+			}
+		}
+	}
+}
+
+// withdrawn: the server took a question back.
+func (p *parked) withdrawn(id []byte) {
+	want, err := jsonrpc.IDFromRaw(id)
+	if err != nil {
+		return
+	}
+	for i, q := range p.Open {
+		if rawID(q.ID).Key() == want.Key() {
+			p.Open = append(p.Open[:i], p.Open[i+1:]...)
+			return
+		}
+	}
+}
+
+// resume leads a retry to its parked call; of equal retries, over all
+// runners, one gets it.
+func (r *Runner) resume(ev Event, s *ClientStream) {
+	m := ev.Frame.Msg
+	text, _ := m.At("params", "requestState").Str()
+	raw, ok := r.handles.OpenFor(kindState, taskPrincipal(ev.Caller), text)
+	var st parkState
+	ok = ok && json.Unmarshal(raw, &st) == nil && string(st.Digest) == string(translate.CallDigest(m))
+	if ok && time.Now().Before(st.Until) {
+		if _, err := r.store.Take(r.ctx, parkKey(st.Nonce)); err == nil {
+			ev.Name = "resume"
+			r.start(st.Op, ev, s)
+			return
+		}
+	}
+	r.refuse(s, translate.Modern, m, translate.CondInvalidParams, badState)
+}
+
+// flyKey names a call that a legacy server may ask something about on its GET
+// stream; the latest sorts first.
+func flyKey(x *Exec, pool OpID) string {
+	return flyPrefix(pool) + hex16(uint64(1<<63)-uint64(x.Now.UnixNano())) + x.ID.rest()
+}
+
+func flyPrefix(pool OpID) string { return "fly/" + string(pool) + "/" }
+
+// rest is what follows an operation's kind.
+func (id OpID) rest() string { return string(id[len(id.Kind()):]) }
