@@ -277,6 +277,31 @@ func (vs vars) match(want, got any, path string) (why string) {
 	return ""
 }
 
+// bind gives names the values that stand where they stand, as far as both
+// trees go together, for -update.
+func (vs vars) bind(want, got any) {
+	switch want := want.(type) {
+	case *jobj:
+		if g, ok := got.(*jobj); ok {
+			for _, k := range want.keys {
+				if v, ok := g.vals[k]; ok {
+					vs.bind(want.vals[k], v)
+				}
+			}
+		}
+	case []any:
+		if g, ok := got.([]any); ok {
+			for i := range min(len(g), len(want)) {
+				vs.bind(want[i], g[i])
+			}
+		}
+	case string:
+		if _, ok := vs[strings.TrimPrefix(want, "$")]; !ok && isVar(want) && want != "$ANY" {
+			vs[want[1:]] = got
+		}
+	}
+}
+
 // template is the inverse of expand, for -update: bound values become names.
 func (vs vars) template(v any, fixed vars) any {
 	if o, ok := v.(*jobj); ok {
