@@ -82,6 +82,9 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 		return err
 	}
 	var dialer session.Dialer = b.dialer
+	if c.server.ownAuth {
+		dialer = ownAuth{dialer, c.log}
+	}
 	if c.metrics != nil {
 		dialer = countedDialer{dialer, c.metrics}
 	}

@@ -30,19 +30,19 @@ func requestLine(m *jsonrpc.Message) string {
 		add("%s", s)
 	}
 	if r := p.Get("inputResponses"); r.Exists() {
-		add("answers %s", keys(r))
+		add("answer %s", keys(r))
 	}
 	if p.Get("requestState").Exists() {
 		add("requestState")
-	}
-	if s := word(p, "message"); s != "" {
-		add("%q", s)
 	}
 	if p.Get("progress").Exists() {
 		add("%s/%s", orDash(p.Get("progress")), orDash(p.Get("total")))
 	}
 	if related := m.At("params", "_meta", translate.MetaRelatedTask); related.Exists() {
-		add("for %s", taskIn(related))
+		add("%s", taskIn(related))
+	}
+	if s := word(p, "message"); s != "" {
+		add("%q", s)
 	}
 	if caps := m.At("params", "_meta", translate.MetaClientCaps, "extensions", translate.ExtTasks); caps.Exists() && m.Method == "tools/call" {
 		add("+tasks")
@@ -74,7 +74,7 @@ func resultLine(r jsonrpc.Value) string {
 	if r.Get("requestState").Exists() {
 		add("requestState")
 	}
-	for _, c := range []jsonrpc.Value{r, r.Get("result")} {
+	for _, c := range []jsonrpc.Value{r, opened(r.Get("result"))} {
 		if text := firstText(c); text != "" {
 			add("%q", text)
 		}
@@ -84,8 +84,9 @@ func resultLine(r jsonrpc.Value) string {
 			add("%s", s)
 		}
 	}
-	if v := r.Get("supportedVersions"); v.Exists() {
-		add("%s", showText(string(v.Raw()), traceColumn))
+	for v := range opened(r.Get("supportedVersions")).Elems() {
+		s, _ := v.Str()
+		add("%s", showText(s, 16))
 	}
 	if v := r.Get("tools"); v.Exists() {
 		add("%d tools", v.Len())
@@ -93,9 +94,9 @@ func resultLine(r jsonrpc.Value) string {
 	if caps := r.Get("capabilities"); caps.Exists() {
 		switch {
 		case caps.Get("tasks").Exists():
-			add("with tasks")
+			add("+tasks")
 		case caps.Get("extensions").Get(translate.ExtTasks).Exists():
-			add("with the tasks extension")
+			add("+tasks")
 		}
 	}
 	if len(parts) == 0 {
@@ -125,22 +126,36 @@ func orDash(v jsonrpc.Value) string {
 // characters show.
 func taskIn(v jsonrpc.Value) string {
 	id, _ := v.Get("taskId").Str()
-	if len(id) > 12 {
-		id = id[:4] + "…" + id[len(id)-4:]
+	if runes := []rune(id); len(runes) > 12 {
+		id = string(runes[:3]) + "…" + string(runes[len(runes)-3:])
 	}
-	return showText(id, 16)
+	return showText(id, 48)
 }
 
 func keys(v jsonrpc.Value) string {
 	var names []string
-	for key := range v.Members() {
+	for key := range opened(v).Members() {
 		names = append(names, showText(key, 16))
 	}
 	return strings.Join(names, ",")
 }
 
+const maxOpened = 64 << 10
+
+// opened is v with its members to be seen, if it is small enough.
+func opened(v jsonrpc.Value) jsonrpc.Value {
+	if v.Tracked() || len(v.Raw()) > maxOpened {
+		return v
+	}
+	whole, err := v.Parse()
+	if err != nil {
+		return v
+	}
+	return whole
+}
+
 func firstText(r jsonrpc.Value) string {
-	for block := range r.Get("content").Elems() {
+	for block := range opened(r.Get("content")).Elems() {
 		if s := word(block, "text"); s != "" {
 			return s
 		}

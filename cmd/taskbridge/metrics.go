@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -153,51 +151,4 @@ func (m *metrics) era(r upstream.Result, err error) {
 		era = "undecided"
 	}
 	m.probes.WithLabelValues(era).Inc()
-}
-
-// countedDialer counts exchanges that break before an answer.
-type countedDialer struct {
-	session.Dialer
-	m *metrics
-}
-
-// Dial implements session.Dialer.
-func (d countedDialer) Dial(ctx context.Context, target session.Target) (session.Conn, error) {
-	c, err := d.Dialer.Dial(ctx, target)
-	if err != nil {
-		return nil, err
-	}
-	return countedConn{c, d.m}, nil
-}
-
-type countedConn struct {
-	session.Conn
-	m *metrics
-}
-
-// Do implements session.Conn.
-func (c countedConn) Do(ctx context.Context, out session.Outgoing) (session.Stream, error) {
-	s, err := c.Conn.Do(ctx, out)
-	if err != nil && !errors.Is(err, context.Canceled) {
-		c.m.upErrors.WithLabelValues(failName(err)).Inc()
-	}
-	return s, err
-}
-
-func failName(err error) string {
-	if de, ok := errors.AsType[*session.DialError](err); ok {
-		switch de.Fail {
-		case session.FailUnreachable:
-			return "unreachable"
-		case session.FailBroken:
-			return "broken"
-		case session.FailTooLarge:
-			return "too_large"
-		case session.FailRedirect:
-			return "redirect"
-		case session.FailBusy:
-			return "busy"
-		}
-	}
-	return other
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -27,8 +28,9 @@ type trace struct {
 	colour bool
 	frames chan any // translate.Frame, or chan struct{} to close once all before it is printed
 	lost   atomic.Int64
+	quit   chan struct{}
+	once   sync.Once // closes quit
 	done   chan struct{}
-	once   sync.Once
 
 	methods map[string]string // of requests without an answer yet; the printer's own
 }
@@ -36,12 +38,12 @@ type trace struct {
 var _ session.Tap = (*trace)(nil)
 
 func newTrace(out io.Writer, colour bool) *trace {
-	t := &trace{out: out, colour: colour, frames: make(chan any, traceQueue), done: make(chan struct{}), methods: map[string]string{}}
+	t := &trace{out: out, colour: colour, frames: make(chan any, traceQueue), quit: make(chan struct{}), done: make(chan struct{}), methods: map[string]string{}}
 	go t.print()
 	return t
 }
 
-// Frame implements session.Tap. It must not be called after close.
+// Frame implements session.Tap.
 func (t *trace) Frame(f translate.Frame) {
 	select {
 	case t.frames <- f:
@@ -53,19 +55,32 @@ func (t *trace) Frame(f translate.Frame) {
 // flush waits until all that came before is printed.
 func (t *trace) flush() {
 	printed := make(chan struct{})
-	t.frames <- printed
-	<-printed
+	select {
+	case t.frames <- printed:
+	case <-t.done:
+		return
+	}
+	select {
+	case <-printed:
+	case <-t.done:
+	}
 }
 
-// close ends the printer. Nothing taps any more.
+// close ends the printer; what comes later is not printed. Twice is fine.
 func (t *trace) close() {
-	t.once.Do(func() { close(t.frames) })
+	t.once.Do(func() { close(t.quit) })
 	<-t.done
 }
 
 func (t *trace) print() {
 	defer close(t.done)
-	for item := range t.frames {
+	for {
+		var item any
+		select {
+		case item = <-t.frames:
+		case <-t.quit:
+			return
+		}
 		switch item := item.(type) {
 		case chan struct{}:
 			close(item)
@@ -172,10 +187,7 @@ func (t *trace) recall(f translate.Frame, m *jsonrpc.Message) string {
 	key := traceKey(f, m, dir)
 	method := t.methods[key]
 	delete(t.methods, key)
-	if method == "" {
-		return "answer"
-	}
-	return showText(method, traceColumn)
+	return showText(cmp.Or(method, "answer"), traceColumn)
 }
 
 // fit cuts s to a column.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -41,6 +42,8 @@ type server struct {
 	roots *x509.CertPool
 	// shared: requests of all callers carry a credential of ours.
 	shared bool
+	// ownAuth: so do their Authorization headers.
+	ownAuth bool
 	// shown is the URL without what may be secret in it.
 	shown string
 	// exposed: a credential would go to another machine in the clear.
@@ -67,9 +70,10 @@ func (u *upstreamFlags) resolve(a *app, fs *pflag.FlagSet) (server, error) {
 		return server{}, err
 	}
 	s := server{
-		http:   upstream.HTTPUpstream{URL: u.url, Header: h},
-		shared: addr.User != nil || ownCredential(h),
-		shown:  addr.Scheme + "://" + addr.Host + addr.EscapedPath(),
+		http:    upstream.HTTPUpstream{URL: u.url, Header: h},
+		ownAuth: addr.User != nil || h.Get("Authorization") != "",
+		shared:  addr.User != nil || ownCredential(h),
+		shown:   addr.Scheme + "://" + addr.Host + addr.EscapedPath(),
 	}
 	s.exposed = s.shared && addr.Scheme == "http" && !loopbackHost(addr.Hostname())
 	if u.ca != "" {
@@ -97,7 +101,7 @@ func readCA(name string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(bytes.TrimSpace(raw)) {
-		return nil, usagef("%s holds no PEM certificate", name)
+		return nil, fmt.Errorf("%s holds no PEM certificate", name)
 	}
 	return pool, nil
 }
