@@ -207,6 +207,11 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Ev
 	if h, ok := r.creds.Get(e.As); ok {
 		target.Credential = h
 	}
+	if e.Paced {
+		if err := r.looks.Wait(ctx); err != nil {
+			return broken(end, err)
+		}
+	}
 	conn, err := r.dialer.Dial(ctx, target)
 	if err != nil {
 		return broken(end, err)

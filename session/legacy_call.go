@@ -58,6 +58,9 @@ func (c *legacyCall) Step(x *Exec, ev Event) {
 	case EvCancel:
 		c.cancel(x)
 	case EvOp:
+		if ev.Name == "answers" { // of questions asked under the task
+			c.sendAgain(x, ev.Data)
+		}
 		if ev.Name == "shut" { // tasks/cancel of the task this call runs under
 			c.Cancelled = true
 			x.Do(Shut{Label: "up"}, Done{})
@@ -97,7 +100,7 @@ func (c *legacyCall) admit(x *Exec, task jsonrpc.Value) bool {
 	}
 	sess := new(legacySession)
 	x.r.load(sessionOp(c.Session), sess)
-	if !x.r.within(countTasks, sess.Limit, x.Policy.Tasks) {
+	if !x.r.within(countTasks, sess.Limit, x.Policy.Tasks) && !evictOldest(x, c.Owner) {
 		x.Do(Send{Stream: c.Stream, Out: refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "too many tasks; try again when some have ended", []byte(`{"retryAfterMs":1000}`))}, Done{})
 		return false
 	}
@@ -107,7 +110,7 @@ func (c *legacyCall) admit(x *Exec, task jsonrpc.Value) bool {
 		x.Do(Send{Stream: c.Stream, Out: out}, Done{})
 		return false
 	}
-	c.Task, c.TTL = true, ms
+	c.Task, c.TTL = true, min(ms, x.Policy.MaxTTL.Milliseconds())
 	if ms > 0 {
 		x.Do(Loss{What: string(translate.LossRequestedTTL)})
 	}
@@ -340,6 +343,15 @@ func (c *legacyCall) inputRequired(x *Exec, result jsonrpc.Value) {
 		return
 	}
 	c.State = json.RawMessage(result.Get("requestState").Raw())
+	if c.Task {
+		// Asked under the task (design section 4): the client that wants a task
+		// gets its handle at once.
+		if c.Handle == "" {
+			c.early(x)
+		}
+		x.Do(Tell{To: taskOp(c.Handle), Name: "ask", Data: result.Raw()})
+		return
+	}
 	sess := new(legacySession)
 	if !x.r.load(sessionOp(c.Session), sess) {
 		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondUnknownSession, "", nil))
@@ -359,13 +371,23 @@ func (c *legacyCall) retry(x *Exec) {
 	if !c.Questions.complete() {
 		return
 	}
+	var responses []byte
+	if len(c.Questions.Open) > 0 {
+		responses = c.Questions.responses()
+	}
+	c.sendAgain(x, responses)
+}
+
+// sendAgain is the retry of an input_required call: its own params, the
+// answers and the exact state.
+func (c *legacyCall) sendAgain(x *Exec, responses []byte) {
 	m, sess, ok := c.again(x)
 	if !ok {
 		return
 	}
 	e := m.Edit()
-	if len(c.Questions.Open) > 0 {
-		e.Set(m.Params(), "inputResponses", c.Questions.responses())
+	if len(responses) > 0 {
+		e.Set(m.Params(), "inputResponses", responses)
 	}
 	if len(c.State) > 0 {
 		e.Set(m.Params(), "requestState", c.State)
@@ -375,9 +397,9 @@ func (c *legacyCall) retry(x *Exec) {
 }
 
 func (c *legacyCall) answer(x *Exec, ev Event) {
-	method, rpcError := c.Questions.answered(ev.Name, ev.Frame.Msg)
+	method, rpcError := c.Questions.answered(x, ev.Name, ev.Frame.Msg)
 	if rpcError != nil {
-		c.Questions.withdraw(x, c.Session)
+		c.Questions.withdraw(x)
 		c.failed(x, Out{Raw: errorWith(rawID(c.ID), rpcError), Final: true})
 		return
 	}
@@ -399,7 +421,7 @@ func (c *legacyCall) cancel(x *Exec) {
 	if c.Handle != "" {
 		return // the request is answered; only tasks/cancel stops the task
 	}
-	c.Questions.withdraw(x, c.Session)
+	c.Questions.withdraw(x)
 	if c.Task {
 		c.Cancelled = true
 		x.Do(Unwake{Name: "handle"})

@@ -40,8 +40,15 @@ type legacyTask struct {
 	Gets    []waiter `json:",omitempty"` // want the next state seen
 	Waiters []waiter `json:",omitempty"` // tasks/result and driven calls
 	Cancels []waiter `json:",omitempty"` // tasks/cancel
-	Asked   questions
-	Updates int `json:",omitempty"`
+	// Joined: the server was asked to push this task; Watched: it does, and
+	// polling is only a safety net.
+	Joined   bool      `json:",omitempty"`
+	JoinedAs Principal `json:",omitempty"`
+	Watched  bool      `json:",omitempty"`
+	Asked    questions
+	Updates  int `json:",omitempty"`
+
+	paced bool // of the exchange being opened
 }
 
 func (t *legacyTask) handle(x *Exec) string { return string(x.ID[len("ltask:"):]) }
@@ -98,8 +105,19 @@ func (t *legacyTask) told(x *Exec, ev Event) {
 		t.Gets = append(t.Gets, waiter{Op: ev.From})
 		t.show(x)
 		return
+	case "evict":
+		if t.evictable() {
+			t.drop(x)
+		}
+		return
+	case "watched", "unwatched", "pushed":
+		t.watchNews(x, ev)
+		return
 	case "message":
 		t.message(x, string(ev.Data))
+		return
+	case "ask":
+		t.askEarly(x, translate.ParseResult(ev.Data))
 		return
 	case "error":
 		t.Call = ""
@@ -218,12 +236,17 @@ func (t *legacyTask) end(x *Exec, status, message string) {
 	t.Task = translate.Restate(translate.ParseResult(t.Task), status, message, x.Now.UTC().Format(timeLayout))
 	t.withdrawAll(x)
 	x.Do(Unwake{Name: "poll"})
+	t.leave(x)
 }
 
 // endWith ends a task with an error of ours; raw nil: cancelled.
 func (t *legacyTask) endWith(x *Exec, status string, raw json.RawMessage) {
 	if t.Final {
 		return
+	}
+	if t.Call != "" {
+		x.Do(Tell{To: t.Call, Name: "shut"})
+		t.Call = ""
 	}
 	message := ""
 	if raw == nil {
@@ -243,7 +266,7 @@ func cancelledError(handle string) []byte {
 }
 
 func (t *legacyTask) withdrawAll(x *Exec) {
-	t.Asked.withdraw(x, t.Session)
+	t.Asked.withdraw(x)
 	t.Asked.Open = nil
 }
 
@@ -274,11 +297,8 @@ func (t *legacyTask) left(x *Exec, stream string) {
 	t.Gets, _ = dropStream(t.Gets, stream)
 	t.Waiters, _ = dropStream(t.Waiters, stream)
 	t.Cancels, _ = dropStream(t.Cancels, stream)
-	for i := range t.Asked.Open {
-		if q := &t.Asked.Open[i]; q.Stream == stream {
-			q.Stream = "" // asked again on the next stream; the old id stays valid
-		}
-	}
+	t.Asked.lost(stream)
+	t.leave(x)
 }
 
 // show answers tasks/get: from what we know where that is final or fresh,
@@ -330,7 +350,16 @@ func (t *legacyTask) result(x *Exec) {
 
 // watch polls while somebody waits: one watcher however many do.
 func (t *legacyTask) watch(x *Exec) {
-	if t.Final || t.ServerID == "" || len(t.Waiters) == 0 || t.up("poll") {
+	if t.Final || t.ServerID == "" || len(t.Waiters) == 0 {
+		t.leave(x)
+		return
+	}
+	t.join(x)
+	if t.up("poll") {
+		return
+	}
+	if t.Watched {
+		x.Do(Wake{Name: "poll", At: x.Now.Add(max(safetyPoll, time.Duration(t.Interval)*time.Millisecond))})
 		return
 	}
 	if _, waiting := t.Wakes["poll"]; waiting {
@@ -344,10 +373,17 @@ func (t *legacyTask) watch(x *Exec) {
 }
 
 func (t *legacyTask) poll(x *Exec) {
-	if t.up("poll") {
-		return
+	if !t.up("poll") {
+		t.open(x, "poll", "tasks/get")
 	}
-	t.open(x, "poll", "tasks/get")
+}
+
+// own is poll for a look nobody asked for just now.
+func (t *legacyTask) own(x *Exec) {
+	if !t.up("poll") {
+		t.paced = true
+		t.open(x, "poll", "tasks/get")
+	}
 }
 
 func (t *legacyTask) open(x *Exec, label, method string, params ...translate.Param) {
@@ -359,7 +395,8 @@ func (t *legacyTask) open(x *Exec, label, method string, params ...translate.Par
 	}
 	params = append([]translate.Param{{Key: "taskId", Raw: jsonrpc.Quote(t.ServerID)}}, params...)
 	msg := translate.NewModernRequest(jsonrpc.IntID(x.NextID("up/"+x.r.upstream)), method, req, params...)
-	x.Do(Open{Label: label, Upstream: x.r.upstream, As: t.As, Out: modernOut(msg, req.Version, nil)})
+	x.Do(Open{Label: label, Upstream: x.r.upstream, As: t.As, Out: modernOut(msg, req.Version, nil), Paced: t.paced})
+	t.paced = false
 }
 
 func (t *legacyTask) openCancel(x *Exec) {
@@ -375,15 +412,52 @@ func (t *legacyTask) timer(x *Exec, name string) {
 			return
 		}
 		if len(t.Waiters) > 0 {
-			t.poll(x)
+			t.own(x)
 		}
 	case "ask":
 		t.askOnGet(x)
 	case "update":
 		t.update(x)
+	case "early":
+		if t.Call != "" {
+			x.Do(Tell{To: t.Call, Name: "answers"})
+		}
 	case "forget":
 		t.forget(x)
 	}
+}
+
+// evictable: at a limit finished entries leave first; cancelled and held ones
+// stay, for only we know them (design: index).
+func (t *legacyTask) evictable() bool {
+	return t.Final && !t.Held && t.Failure == nil && t.Status != translate.Cancelled && len(t.Waiters) == 0
+}
+
+// evictOldest makes room for a new task of owner by forgetting the oldest
+// finished one; its handle still opens it at the server.
+func evictOldest(x *Exec, owner Principal) bool {
+	if owner == "" {
+		return false
+	}
+	var all []Entry
+	after := ""
+	for {
+		page := x.List(indexPrefix(x, owner), after, 1000)
+		all = append(all, page...)
+		if len(page) < 1000 {
+			break
+		}
+		after = page[len(page)-1].Key
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		op := taskOp(string(all[i].Value))
+		t := new(legacyTask)
+		if x.r.load(op, t) && t.evictable() {
+			x.Do(Tell{To: op, Name: "evict"})
+			return true
+		}
+	}
+	return false
 }
 
 // forget frees memory; whether a task has expired is the server's word, and
@@ -397,6 +471,8 @@ func (t *legacyTask) forget(x *Exec) {
 }
 
 func (t *legacyTask) drop(x *Exec) {
+	t.Final = true
+	t.leave(x)
 	if t.Index != "" {
 		x.Do(Del{Key: t.Index})
 	}
@@ -420,10 +496,6 @@ func (t *legacyTask) cancel(x *Exec, w waiter) {
 	}
 	x.Do(Audit{What: "cancelled", Task: t.handle(x)})
 	if t.ServerID == "" {
-		if t.Call != "" {
-			x.Do(Tell{To: t.Call, Name: "shut"})
-			t.Call = ""
-		}
 		t.endWith(x, translate.Cancelled, nil)
 		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.Task))
 		return

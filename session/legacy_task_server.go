@@ -124,7 +124,7 @@ func (t *legacyTask) absorbTask(x *Exec, task jsonrpc.Value) {
 	} else if !translate.Terminal(shown) {
 		t.vanish(x, jsonrpc.Value{})
 	}
-	before := statusText(t.Task)
+	before, was := statusText(t.Task), t.Status
 	t.Task = translate.TaskToLegacy(task, view)
 	t.Status = view.Status
 	t.pace(x, task)
@@ -132,10 +132,24 @@ func (t *legacyTask) absorbTask(x *Exec, task jsonrpc.Value) {
 		t.Final = true
 		t.withdrawAll(x)
 		x.Do(Unwake{Name: "poll"})
+		t.leave(x)
+		t.notice(x, was)
 		return
 	}
+	t.notice(x, was)
 	if serverText != "" && serverText != before {
 		t.progress(x, serverText)
+	}
+}
+
+// notice tells the session that last named the task of a new status, on its
+// GET stream (2025-11-25 tasks, Task Status Notification: a bare Task).
+func (t *legacyTask) notice(x *Exec, was string) {
+	if t.Status == was {
+		return
+	}
+	if get := t.getStream(x); get != "" {
+		x.Do(Send{Stream: get, Out: Out{Raw: jsonrpc.NewNotification("notifications/tasks/status", t.Task)}})
 	}
 }
 
@@ -250,7 +264,7 @@ func translateError(out Out) []byte {
 // asking: a question is in hand and unanswered.
 func (t *legacyTask) asking() bool {
 	for _, q := range t.Asked.Open {
-		if q.Answer == nil && !q.Refused {
+		if q.waiting() {
 			return true
 		}
 	}
@@ -268,8 +282,8 @@ func (t *legacyTask) take(x *Exec, requests jsonrpc.Value) {
 func (t *legacyTask) vanish(x *Exec, requests jsonrpc.Value) {
 	kept := t.Asked.Open[:0]
 	for _, q := range t.Asked.Open {
-		if !requests.Get(q.Key).Exists() && !q.Sent {
-			q.withdraw(x)
+		if !requests.Get(q.Key).Exists() && !q.Sent && !q.Early {
+			q.settle(x, jsonrpc.ID{})
 			continue
 		}
 		kept = append(kept, q)
@@ -282,9 +296,7 @@ func (t *legacyTask) vanish(x *Exec, requests jsonrpc.Value) {
 func (t *legacyTask) askAgain(x *Exec) {
 	lost := false
 	for i := range t.Asked.Open {
-		q := &t.Asked.Open[i]
-		if q.Answer == nil && !q.Refused && q.Stream == "" {
-			q.AskID = 0
+		if q := &t.Asked.Open[i]; q.waiting() && !q.live() {
 			lost = true
 		}
 	}
@@ -327,7 +339,7 @@ func (t *legacyTask) askOnGet(x *Exec) {
 }
 
 func (t *legacyTask) answer(x *Exec, ev Event) {
-	method, rpcError := t.Asked.answered(ev.Name, ev.Frame.Msg)
+	method, rpcError := t.Asked.answered(x, ev.Name, ev.Frame.Msg)
 	switch {
 	case rpcError != nil:
 		// A refusal the modern era has no form for: the task ends with it
@@ -343,7 +355,7 @@ func (t *legacyTask) answer(x *Exec, ev Event) {
 
 // update sends the answers the server has not acknowledged yet.
 func (t *legacyTask) update(x *Exec) {
-	if t.Final || t.up("update") {
+	if t.Final || t.up("update") || t.updateEarly(x) {
 		return
 	}
 	b := jsonrpc.NewObject()
@@ -377,7 +389,7 @@ func (t *legacyTask) updated(x *Exec, m *jsonrpc.Message) {
 		}
 		q.Acked = true
 		if failed && !q.Refused {
-			q.Acked, q.Sent, q.Answer, q.Stream = false, false, nil, ""
+			q.Acked, q.Sent, q.Answer = false, false, nil
 		}
 	}
 	t.askAgain(x)
@@ -386,4 +398,39 @@ func (t *legacyTask) updated(x *Exec, m *jsonrpc.Message) {
 	if len(t.Waiters) > 0 && !t.Final {
 		t.poll(x)
 	}
+}
+
+// askEarly: the call asked for input before the server made a task of it. The
+// client is asked under the task it already has (design section 4).
+func (t *legacyTask) askEarly(x *Exec, result jsonrpc.Value) {
+	if t.Final {
+		return
+	}
+	t.Asked.Open = nil
+	t.Asked.add(x, result.Get("inputRequests"))
+	for i := range t.Asked.Open {
+		t.Asked.Open[i].Early = true
+	}
+	if len(t.Asked.Open) == 0 { // a state alone: again after a pause
+		x.Do(Wake{Name: "early", At: x.Now.Add(x.Policy.RetryAfter)})
+		return
+	}
+	t.Status = translate.InputRequired
+	t.Task = translate.Restate(translate.ParseResult(t.Task), t.Status, "", x.Now.UTC().Format(timeLayout))
+	t.askAgain(x)
+}
+
+// updateEarly hands the answers to the call once all are there; false when the
+// open questions are the task's own.
+func (t *legacyTask) updateEarly(x *Exec) bool {
+	if t.ServerID != "" || len(t.Asked.Open) == 0 || !t.Asked.Open[0].Early {
+		return false
+	}
+	if t.Asked.complete() {
+		x.Do(Tell{To: t.Call, Name: "answers", Data: t.Asked.responses()})
+		t.Asked.Open = nil
+		t.Status = translate.Working
+		t.Task = translate.Restate(translate.ParseResult(t.Task), t.Status, "", x.Now.UTC().Format(timeLayout))
+	}
+	return true
 }

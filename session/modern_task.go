@@ -48,6 +48,7 @@ type modernTask struct {
 	Driver   *waiter         `json:",omitempty"`
 	Watchers []taskWatcher   `json:",omitempty"`
 
+	paced   bool   // of the exchange being opened
 	paidNow []byte // the payload, in the step that brought it
 }
 
@@ -368,7 +369,7 @@ func (t *modernTask) send(x *Exec, label string, msg []byte) {
 	if f, _ := translate.Lookup(t.Ready.Version); f.VersionHeader {
 		out.Version = t.Ready.Version
 	}
-	x.Do(Open{Label: label, Upstream: x.r.upstream, As: t.As, Out: out})
+	x.Do(Open{Label: label, Upstream: x.r.upstream, As: t.As, Out: out, Paced: t.paced})
 }
 
 func (t *modernTask) need(x *Exec) {
@@ -442,7 +443,9 @@ func (t *modernTask) timer(x *Exec, name string) {
 	switch name {
 	case "look":
 		if !t.Final && t.Failure == nil && t.watched() {
+			t.paced = true
 			t.look(x)
+			t.paced = false
 		}
 	case "hold":
 		t.hold(x)

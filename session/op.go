@@ -112,6 +112,9 @@ type (
 		// then read no faster than that client reads. Empty where several
 		// callers share what comes.
 		Feeds string
+		// Paced: a look of our own, not a client's request; all of them draw on
+		// one rate.
+		Paced bool
 	}
 	// Shut closes an exchange this operation opened; its EvServerEnd is not
 	// delivered any more.

@@ -16,6 +16,9 @@ type Policy struct {
 	TaskHandleAfter time.Duration
 	// PollDefault and PollFloor bound our own polling of a task. 1 s, 100 ms.
 	PollDefault, PollFloor time.Duration
+	// PollRate bounds our own looks at an upstream, a second, all tasks and
+	// retries together. 200.
+	PollRate float64
 	// RetryAfter: pause before a broken poll is tried again. 1 s.
 	RetryAfter time.Duration
 	// SessionIdle ends a legacy session without stream or request. 30 min.
@@ -74,6 +77,9 @@ func (p Policy) withDefaults() Policy {
 	def(&p.TaskGrace, 10*time.Minute)
 	def(&p.MaxTTL, 24*time.Hour)
 	def(&p.ParkFor, 10*time.Minute)
+	if p.PollRate <= 0 {
+		p.PollRate = 200
+	}
 	if p.PageSize <= 0 {
 		p.PageSize = 50
 	}

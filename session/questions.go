@@ -13,16 +13,51 @@ const maxQuestions = 64
 // question is one entry of a modern server's inputRequests on its way to a
 // legacy client.
 type question struct {
-	Key     string          `json:"k"`
-	Method  string          `json:"m"`
-	Params  json.RawMessage `json:"p,omitempty"`
-	AskID   int64           `json:"i,omitempty"` // id of our newest request to the client; 0: not asked
-	Stream  string          `json:"s,omitempty"`
-	Session string          `json:"n,omitempty"`
+	Key    string          `json:"k"`
+	Method string          `json:"m"`
+	Params json.RawMessage `json:"p,omitempty"`
+	// Asks are our requests to clients for it; each may still be answered, the
+	// first answer wins.
+	Asks []ask `json:"i,omitempty"`
+	// Early: the call asked before the server made a task of it; the answers go
+	// into the call's retry.
+	Early   bool            `json:"e,omitempty"`
 	Answer  json.RawMessage `json:"a,omitempty"`
 	Sent    bool            `json:"t,omitempty"` // tasks/update is on its way
 	Acked   bool            `json:"d,omitempty"` // the server has the answer
 	Refused bool            `json:"r,omitempty"` // the client cannot or will not
+}
+
+// ask is one request of ours to a client; no Stream: the stream it went out on
+// is lost.
+type ask struct {
+	ID      int64  `json:"i"`
+	Session string `json:"n"`
+	Stream  string `json:"s,omitempty"`
+}
+
+// live: the client was asked on a stream that is still there.
+func (item *question) live() bool {
+	for _, a := range item.Asks {
+		if a.Stream != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// waiting: the client still has to answer.
+func (item *question) waiting() bool { return item.Answer == nil && !item.Refused }
+
+// lost forgets a stream; what was asked on it is asked again on another.
+func (q *questions) lost(stream string) {
+	for i := range q.Open {
+		for j := range q.Open[i].Asks {
+			if a := &q.Open[i].Asks[j]; a.Stream == stream {
+				a.Stream = ""
+			}
+		}
+	}
 }
 
 // questions are the open ones of a call or task, in the server's order.
@@ -66,7 +101,7 @@ func (q *questions) ask(x *Exec, sess *legacySession, stream, handle string) {
 	caps, _ := jsonrpc.ParseValue(sess.ClientCaps)
 	for i := range q.Open {
 		item := &q.Open[i]
-		if item.AskID != 0 || item.Answer != nil || item.Refused {
+		if !item.waiting() || item.live() {
 			continue
 		}
 		params := questionParams(item.Params)
@@ -96,7 +131,7 @@ func (q *questions) put(x *Exec, item *question, sess *legacySession, stream, ha
 	if mode, _ := params.Get("mode").Str(); item.Method == "elicitation/create" && mode == "url" {
 		elicitation = x.Token(18)
 	}
-	item.AskID, item.Stream, item.Session = id, stream, sess.ID
+	item.Asks = append(item.Asks, ask{id, sess.ID, stream})
 	raw := translate.QuestionToLegacy(jsonrpc.IntID(id), item.Method, params, handle, elicitation)
 	x.Do(Ask{Session: sess.ID, ID: id, Name: item.Key, Stream: stream, Raw: raw})
 }
@@ -122,12 +157,12 @@ func (q *questions) refused() string {
 
 // answered takes a client's response in. method is empty for a key that is
 // not waiting; rpcError is set when the client's error has no other form.
-func (q *questions) answered(key string, m *jsonrpc.Message) (method string, rpcError []byte) {
+func (q *questions) answered(x *Exec, key string, m *jsonrpc.Message) (method string, rpcError []byte) {
 	item := q.find(key)
 	if item == nil || item.Answer != nil {
 		return "", nil
 	}
-	item.AskID = 0
+	item.settle(x, m.ID)
 	if m.Kind == jsonrpc.Response {
 		item.Answer = translate.AnswerToModern(m.Result())
 		return item.Method, nil
@@ -161,20 +196,24 @@ func (q *questions) responses() []byte {
 }
 
 // withdraw takes back what the client was asked and has not answered.
-func (q *questions) withdraw(x *Exec, session string) {
+func (q *questions) withdraw(x *Exec) {
 	for i := range q.Open {
-		q.Open[i].withdraw(x)
+		q.Open[i].settle(x, jsonrpc.ID{})
 	}
 }
 
-func (item *question) withdraw(x *Exec) {
-	if item.AskID == 0 {
-		return
+// settle ends all requests for one question but the answered one, which the
+// store has taken already: late answers are dropped, the client is told.
+func (item *question) settle(x *Exec, answered jsonrpc.ID) {
+	for _, a := range item.Asks {
+		if !answered.IsZero() && answered.Key() == jsonrpc.IntID(a.ID).Key() {
+			continue
+		}
+		x.Do(Unask{Session: a.Session, ID: a.ID})
+		if a.Stream != "" {
+			params := jsonrpc.NewObject().Int("requestId", a.ID).Str("reason", "no longer needed").Bytes()
+			x.Do(Send{Stream: a.Stream, Out: Out{Raw: jsonrpc.NewNotification("notifications/cancelled", params)}})
+		}
 	}
-	params := jsonrpc.NewObject().Int("requestId", item.AskID).Str("reason", "no longer needed").Bytes()
-	x.Do(
-		Unask{Session: item.Session, ID: item.AskID},
-		Send{Stream: item.Stream, Out: Out{Raw: jsonrpc.NewNotification("notifications/cancelled", params)}},
-	)
-	item.AskID = 0
+	item.Asks = nil
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"taskbridge/translate"
 )
 
@@ -78,6 +80,7 @@ type Runner struct {
 	metrics  Metrics
 	rand     io.Reader
 
+	looks  *rate.Limiter // paced exchanges
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
@@ -149,6 +152,7 @@ func New(o Options) (*Runner, error) {
 		r.rand = rand.Reader
 	}
 	r.lag = sync.NewCond(&r.mu)
+	r.looks = rate.NewLimiter(rate.Limit(r.policy.PollRate), int(r.policy.PollRate)+1)
 	r.id = "r" + r.token(6)
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.wg.Go(r.followInbox)
