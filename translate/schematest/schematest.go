@@ -299,3 +299,36 @@ func Methods(era string, kind Kind) []string {
 	}
 	return out
 }
+
+// MethodsOf lists the methods of a union of messages (ClientRequest, …) as the
+// schema itself has them.
+func (v *Validator) MethodsOf(t testing.TB, revision, union string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(v.dir, revision+".schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type message struct {
+		Ref   string    `json:"$ref"`
+		AnyOf []message `json:"anyOf"`
+		Props struct {
+			Method struct{ Const string } `json:"method"`
+		} `json:"properties"`
+	}
+	var doc struct {
+		Defs map[string]message `json:"$defs"`
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, m := range doc.Defs[union].AnyOf {
+		if method := doc.Defs[filepath.Base(m.Ref)].Props.Method.Const; method != "" {
+			out = append(out, method)
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s of %s lists no methods", union, revision)
+	}
+	return out
+}
