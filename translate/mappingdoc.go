@@ -1,0 +1,122 @@
+package translate
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// MappingDoc writes the tables of this package as a Markdown page: what
+// becomes of each revision, method, status, member and condition, and what is
+// lost. A test keeps docs/mapping.md equal to it.
+func MappingDoc() []byte {
+	d := &docPage{}
+	d.text(`# What becomes of what
+
+<!-- Generated from the tables in translate/. Do not edit: change the table, then run
+     go test ./translate -run TestMappingDoc -update -->
+
+*Legacy* are the revisions that open with ` + "`initialize`" + `, *modern* those that carry version
+and capabilities in every request. Between peers of one era bytes pass as they are.`)
+
+	d.text(`## Revisions
+
+The table is in ` + "`translate/era.go`" + `.`)
+	yes := func(b bool) string {
+		if b {
+			return "yes"
+		}
+		return ""
+	}
+	d.table("revision", "era", "batches", "tasks of its own", "structuredContent", "elicitation", "its URL mode", "SSE priming", "version header", "note")
+	for _, f := range revisions {
+		note := ""
+		if f.OldModernCodes {
+			note = "numbers three errors -32001, -32003, -32004"
+		}
+		d.row(f.Version, f.Era.String(), yes(f.Batch), yes(f.Tasks), yes(f.StructuredContent), yes(f.Elicitation), yes(f.ElicitURL), yes(f.Priming), yes(f.VersionHeader), note)
+	}
+
+	d.text(`## Methods
+
+What the proxy does with a client's method when the server speaks the other era. *forward*: the
+same method goes on, params and result edited; *local*: the proxy answers; *operate*: the task
+operations take it; *swallow*: accepted and dropped; *refuse*: -32601. Methods nobody defined
+are forwarded. The table is in ` + "`translate/methods.go`" + `.`)
+	d.table("method", "legacy client, modern server", "modern client, legacy server", "result may be `input_required`", "modern result has cache hints", "note")
+	for _, r := range methods {
+		d.row(code(r.Method), r.Legacy.String(), r.Modern.String(), yes(CanRequireInput(r.Method)), yes(cacheable[r.Method]), r.Note)
+	}
+
+	d.text("## Task statuses\n\nThe table is in `translate/tasks.go`.")
+	d.table("modern", "when", "legacy", "note")
+	for _, r := range statuses {
+		d.row(code(r.Modern), r.When, code(r.Legacy), r.Note)
+	}
+
+	d.text("## Task members\n\nMembers in neither column stay as they are. The table is in `translate/tasks.go`.")
+	d.table("modern", "legacy", "note")
+	for _, r := range members {
+		d.row(code(r.Modern), code(r.Legacy), r.Note)
+	}
+
+	d.text(`## Conditions
+
+What a peer is told of what the proxy itself finds wrong: HTTP status (where no byte was sent
+yet) and JSON-RPC code. A server's own errors pass, but for the codes below. The table is in
+` + "`translate/status.go`" + `.`)
+	d.table("condition", "to legacy", "to modern", "source")
+	for _, r := range conditions {
+		d.row(string(r.Cond), fmt.Sprintf("%d, %d", r.Legacy.Status, r.Legacy.Code), fmt.Sprintf("%d, %d", r.Modern.Status, r.Modern.Code), r.Source)
+	}
+
+	d.text("## Codes of a server's own errors\n\nThe rules are in `translate/results.go`.")
+	d.table("from", "to", "code", "becomes", "when")
+	d.row("modern server", "legacy client", "-32602", "-32002", "`resources/read` with `data.uri`")
+	d.row("legacy server", "modern client", "-32002", retiredCodes[-32002], "always")
+	d.row("legacy server", "modern client", "-32042", retiredCodes[-32042], "always; URL elicitation has another form there")
+
+	d.text(`## Losses
+
+What one dialect says and the other cannot. Each is counted under its name in
+` + "`taskbridge_translation_loss_total{what}`" + `. The table is in ` + "`translate/losses.go`" + `.`)
+	d.table("what", "direction", "what happens")
+	for _, l := range losses {
+		d.row(code(string(l.What)), l.Direction, l.Description)
+	}
+	return d.Bytes()
+}
+
+type docPage struct{ bytes.Buffer }
+
+func (d *docPage) text(s string) {
+	if d.Len() > 0 {
+		d.WriteByte('\n')
+	}
+	d.WriteString(s)
+	d.WriteByte('\n')
+}
+
+func (d *docPage) table(columns ...string) {
+	d.WriteByte('\n')
+	d.row(columns...)
+	d.WriteString("|" + strings.Repeat(" --- |", len(columns)) + "\n")
+}
+
+func (d *docPage) row(cells ...string) {
+	d.WriteByte('|')
+	for _, c := range cells {
+		if c = strings.ReplaceAll(c, "|", `\|`); c != "" {
+			d.WriteString(" " + c)
+		}
+		d.WriteString(" |")
+	}
+	d.WriteByte('\n')
+}
+
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + s + "`"
+}
