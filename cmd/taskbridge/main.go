@@ -8,9 +8,20 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// From the first signal on the next one has its usual effect: it ends the
-	// process at once, however long draining takes.
-	context.AfterFunc(ctx, stop)
+	ctx, cancel := context.WithCancel(context.Background())
+	// Room for both: a second signal that comes before the first is read must
+	// not be lost.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go stopOn(signals, cancel)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// stopOn asks for an orderly end at the first signal; the second ends the
+// process at once, however long draining takes.
+func stopOn(signals <-chan os.Signal, cancel context.CancelFunc) {
+	<-signals
+	cancel()
+	<-signals
+	os.Exit(exitFailed)
 }

@@ -54,9 +54,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	a := &app{stdin: stdin, stdout: stdout, stderr: &lockedWriter{w: stderr}}
 	root := a.rootCommand()
 	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(a.stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	return a.report(cmd, err)
 }
@@ -77,6 +74,9 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetVersionTemplate("taskbridge {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.SuggestionsMinimumDistance = 2
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout) // before the completion command is made, which keeps it
+	root.SetErr(a.stderr)
 	root.AddCommand(a.serveCommand(), a.probeCommand(), a.demoCommand(), a.versionCommand())
 	root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range root.Commands() {

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"taskbridge/cmd/peers"
+)
+
+// asCommand makes the test binary the command itself, for tests of signals.
+const asCommand = "TASKBRIDGE_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// process is a serve command in a process of its own.
+type process struct {
+	cmd        *exec.Cmd
+	url, admin string
+	stderr     *buffer
+	done       chan error
+}
+
+func startProcess(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{stderr: new(buffer), done: make(chan error, 1)}
+	p.cmd = exec.Command(os.Args[0], append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
+	// The race detector would sleep a second at exit.
+	p.cmd.Env = append(os.Environ(), asCommand+"=1", "GORACE=atexit_sleep_ms=0")
+	p.cmd.Stderr = p.stderr
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.done <- p.cmd.Wait() }()
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	eventually(t, "listening", func() bool {
+		m := listenLine.FindStringSubmatch(p.stderr.String())
+		if m != nil {
+			p.url = m[1]
+		}
+		return m != nil
+	})
+	p.admin = adminLine.FindStringSubmatch(p.stderr.String())[1]
+	return p
+}
+
+func (p *process) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *process) wait(t *testing.T, within time.Duration) error {
+	t.Helper()
+	select {
+	case err := <-p.done:
+		return err
+	case <-time.After(within):
+		t.Fatalf("still running after %v: %s", within, p.stderr)
+		return nil
+	}
+}
+
+// slowCall starts a call of 1 s and returns once the server has it.
+func slowCall(t *testing.T, srv *peers.LegacyServer, url string) chan peers.Reply {
+	t.Helper()
+	c := modernClient(t, url)
+	answered := make(chan peers.Reply, 1)
+	go func() {
+		r, _ := c.Call(context.Background(), "tools/call", map[string]any{"name": "slow_plain", "arguments": map[string]any{"seconds": 1}})
+		answered <- r
+	}()
+	eventually(t, "call in flight", func() bool { return srv.Calls("slow_plain") == 1 })
+	return answered
+}
+
+// TestDrain: SIGTERM ends readiness and new work, lets the call in flight
+// finish, and leaves the server's tasks alone.
+func TestDrain(t *testing.T) {
+	srv := peers.NewLegacyServer(peers.ServerOptions{TasksPerSession: true})
+	p := startProcess(t, "--upstream", peer(t, srv))
+	task, err := modernClient(t, p.url).Call(t.Context(), "tools/call", map[string]any{"name": "slow_compute", "arguments": map[string]any{"seconds": 3}})
+	if err != nil || task.Err() != nil {
+		t.Fatalf("%v %s", err, task.Raw)
+	}
+	if status, _, _ := ask(t, "GET", p.admin+"/readyz", nil, ""); status != 200 {
+		t.Errorf("ready: %d", status)
+	}
+	answered := slowCall(t, srv, p.url)
+	p.signal(t, syscall.SIGTERM)
+	eventually(t, "unready", func() bool {
+		status, _, _ := ask(t, "GET", p.admin+"/readyz", nil, "")
+		return status == http.StatusServiceUnavailable
+	})
+	if r := <-answered; r.Text() != "Answered after 1s." {
+		t.Errorf("the call in flight: %d %s", r.Status, r.Raw)
+	}
+	if err := p.wait(t, 5*time.Second); err != nil {
+		t.Errorf("%v: %s", err, p.stderr)
+	}
+	if s := p.stderr.String(); !strings.Contains(s, "draining") || !strings.Contains(s, "stopped") {
+		t.Errorf("log: %s", s)
+	}
+}
+
+func TestDrainTimeout(t *testing.T) {
+	srv := peers.NewLegacyServer(peers.ServerOptions{})
+	p := startProcess(t, "--upstream", peer(t, srv), "--drain-timeout", "100ms")
+	answered := slowCall(t, srv, p.url)
+	p.signal(t, os.Interrupt)
+	if err := p.wait(t, 900*time.Millisecond); err != nil {
+		t.Errorf("%v: %s", err, p.stderr)
+	}
+	if r := <-answered; r.Text() != "" || !strings.Contains(p.stderr.String(), "cut off") {
+		t.Errorf("%s\n%s", r.Raw, p.stderr)
+	}
+}
+
+func TestSecondSignal(t *testing.T) {
+	srv := peers.NewLegacyServer(peers.ServerOptions{})
+	p := startProcess(t, "--upstream", peer(t, srv), "--drain-timeout", "1m")
+	slowCall(t, srv, p.url)
+	p.signal(t, syscall.SIGTERM)
+	eventually(t, "draining", func() bool { return strings.Contains(p.stderr.String(), "draining") })
+	p.signal(t, syscall.SIGTERM)
+	if err := p.wait(t, 500*time.Millisecond); err == nil {
+		t.Error("the second signal let it finish")
+	}
+}

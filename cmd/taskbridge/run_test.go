@@ -1,0 +1,252 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// TestUsage: every error says what was wrong, where, and what to do.
+func TestUsage(t *testing.T) {
+	const seeServe = "See taskbridge serve --help.\n"
+	up := []string{"serve", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1/mcp"}
+	with := func(args ...string) []string { return append(append([]string{}, up...), args...) }
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"unknown command", []string{"serv"}, `unknown command "serv"; did you mean serve?` + "\n"},
+		{"no such command", []string{"frobnicate"}, `unknown command "frobnicate"; see taskbridge --help` + "\n"},
+		{"later command", []string{"replay", "x"}, "command replay is not available yet in this version\n"},
+		{"unknown flag", with("--lisen", "x"), "unknown flag --lisen; did you mean --listen?\n" + seeServe},
+		{"unlike any flag", with("--frobnicate"), "unknown flag --frobnicate\n" + seeServe},
+		{"later flag", with("--config", "x"), "--config is not available yet in this version\n" + seeServe},
+		{"no value", with("--path"), "--path needs a value\n" + seeServe},
+		{"no upstream", []string{"serve"}, "no server given; name it with --upstream URL\n" + seeServe},
+		{"child process", []string{"serve", "--", "node", "x.js"}, "starting a server process (-- CMD) is not available yet in this version; give --upstream URL\n" + seeServe},
+		{"URL as argument", []string{"serve", "http://127.0.0.1/mcp"}, "serve takes no arguments; name the server with --upstream URL\n" + seeServe},
+		{"argument", []string{"version", "x"}, `version takes no arguments, but got "x"` + "\nSee taskbridge version --help.\n"},
+		{"shell", []string{"completion"}, "completion wants a shell: bash, fish, powershell or zsh\nSee taskbridge completion --help.\n"},
+		{"unknown shell", []string{"completion", "cmd"}, "completion wants a shell: bash, fish, powershell or zsh\nSee taskbridge completion --help.\n"},
+		{"era", with("--upstream-era", "new"), `--upstream-era "new": want auto, legacy or modern` + "\n" + seeServe},
+		{"no unit", with("--drain-timeout", "10"), `--drain-timeout "10": a duration needs a unit, as in 10ms or 10s` + "\n" + seeServe},
+		{"no duration", with("--task-handle-after", "soon"), `--task-handle-after "soon": want a duration such as 500ms, 10s or 2m` + "\n" + seeServe},
+		{"negative", with("--connect-timeout=-1s"), `--connect-timeout "-1s": must be above zero` + "\n" + seeServe},
+		{"size", with("--max-message", "big"), `--max-message "big": want a size such as 64MiB or 1048576` + "\n" + seeServe},
+		{"size limit", with("--max-message", "2GiB"), "--max-message: at most 1GiB\n" + seeServe},
+		{"bool", with("--allow-open=maybe"), `--allow-open "maybe": want true or false` + "\n" + seeServe},
+		{"listen", with("--listen", "8080"), `--listen "8080": want ADDRESS:PORT, such as 127.0.0.1:8080` + "\n" + seeServe},
+		{"port", with("--listen", "127.0.0.1:99999"), `--listen "127.0.0.1:99999": port "99999": want a number from 0 to 65535` + "\n" + seeServe},
+		{"path", with("--path", "mcp"), `--path "mcp": must begin with / and have no query` + "\n" + seeServe},
+		{"admin", with("--admin", "0.0.0.0:0"), `--admin "0.0.0.0:0": the admin listener has no login yet, so it takes a loopback address only, such as 127.0.0.1:9090` + "\n" + seeServe},
+		{"redis", with("--state", "redis://user:hunter2@h/0"), "--state redis: is not available yet in this version; use memory\n" + seeServe},
+		{"file", with("--state", "file:/var/lib/x"), "--state file: is not available yet in this version; use memory\n" + seeServe},
+		{"state", with("--state", "disk"), "--state: want memory\n" + seeServe},
+		{"jwt", with("--principal", "jwt:https://idp/keys"), `--principal: principal "jwt:https://idp/keys": jwt is not available yet; use token or header:NAME` + "\n" + seeServe},
+		{"header without proxy", with("--principal", "header:X-User"), "--principal header:X-User: anyone could send that header; name the front end that sets it with --trusted-proxy CIDR\n" + seeServe},
+		{"cidr", with("--trusted-proxy", "10.0.0.0/99"), `--trusted-proxy "10.0.0.0/99": want an address or a CIDR such as 10.0.0.0/8` + "\n" + seeServe},
+		{"websocket", []string{"serve", "--upstream", "wss://h/mcp"}, "--upstream: WebSocket (wss://) is not available yet in this version; give an http:// or https:// URL\n" + seeServe},
+		{"scheme", []string{"serve", "--upstream", "ftp://user:hunter2@h"}, "--upstream: want an http:// or https:// URL such as https://HOST/PATH\n" + seeServe},
+		{"no colon", with("--header", "hunter2"), "--header: want 'NAME: VALUE', with a colon\n" + seeServe},
+		{"second header", with("--header", "A: b", "--header", "Authorization:"), "--header number 2: header Authorization has no value\n" + seeServe},
+		{"our header", with("--header", "Mcp-Session-Id: hunter2"), `upstream "default": header Mcp-Session-Id is set by the proxy itself; leave it out` + "\n" + seeServe},
+		{"two arguments", []string{"probe", "a", "b"}, "probe takes one URL, but got 2 arguments\nSee taskbridge probe --help.\n"},
+		{"given twice", []string{"probe", "http://a/", "--upstream", "http://b/"}, "the server is given twice: as an argument and with --upstream\nSee taskbridge probe --help.\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			code, stdout, stderr := runArgs(t, tt.args...)
+			if code != exitUsage || stdout != "" {
+				t.Errorf("exit %d, stdout %q", code, stdout)
+			}
+			if want := "taskbridge: " + tt.want; stderr != want {
+				t.Errorf("stderr\n got %q\nwant %q", stderr, want)
+			}
+		})
+	}
+}
+
+func TestUsageJSON(t *testing.T) {
+	code, _, stderr := runArgs(t, "probe", "--json", "ftp://x")
+	want := `{"error":{"code":"usage","message":"--upstream: want an http:// or https:// URL such as https://HOST/PATH","status":null,"url":null}}` + "\n"
+	if code != exitUsage || stderr != want {
+		t.Errorf("exit %d, stderr %s", code, stderr)
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	for _, args := range [][]string{{}, {"--help"}, {"serve", "--help"}, {"--version"}, {"version"}, {"version", "--json"}, {"completion", "bash"}, {"help", "serve"}} {
+		code, stdout, stderr := runArgs(t, args...)
+		if code != exitOK || stdout == "" || stderr != "" {
+			t.Errorf("%q: exit %d, %d bytes, stderr %q", args, code, len(stdout), stderr)
+		}
+		for _, later := range []string{"--config", "--record", "redis", "jwt", "replay"} {
+			if strings.Contains(stdout, later) {
+				t.Errorf("%q offers %s, which does not work yet", args, later)
+			}
+		}
+	}
+}
+
+// samples are values of flags that are no text.
+var samples = map[string]string{
+	"upstream-era": "legacy", "tool-errors": "completed", "undeclared-tasks": "refuse", "log-level": "debug", "log-format": "json",
+	"allow-open": "true", "once": "true", "json": "true",
+	"task-handle-after": "1.5s", "drain-timeout": "3s", "connect-timeout": "4s", "max-message": "3MiB",
+}
+
+func value(f *pflag.Flag) []string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	return []string{f.Value.String()}
+}
+
+// TestEnvironment: every flag of every command has its variable, a flag wins
+// over it, and it wins over the default.
+func TestEnvironment(t *testing.T) {
+	a := &app{}
+	each := func(visit func(cmd *cobra.Command, f *pflag.Flag)) {
+		for _, cmd := range a.rootCommand().Commands() {
+			if cmd.Name() != "completion" {
+				cmd.Flags().VisitAll(func(f *pflag.Flag) { visit(cmd, f) })
+			}
+		}
+	}
+	seen := 0
+	each(func(cmd *cobra.Command, f *pflag.Flag) {
+		t.Run(cmd.Name()+" "+f.Name, func(t *testing.T) {
+			seen++
+			env := "TASKBRIDGE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+			_, isList := f.Value.(pflag.SliceValue)
+			sample, want := samples[f.Name], []string{samples[f.Name]}
+			switch {
+			case isList:
+				sample, want = "one\n\n two \n", []string{"one", "two"}
+			case sample == "":
+				sample, want = "some text", []string{"some text"}
+			}
+			def := strings.Join(value(f), "|")
+			t.Setenv(env, "")
+			if err := applyEnv(cmd.Flags()); err != nil || f.Changed {
+				t.Fatalf("an empty variable counts: %v", err)
+			}
+			t.Setenv(env, sample)
+			if err := applyEnv(cmd.Flags()); err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(value(f), "|")
+			if got != strings.Join(want, "|") || got == def {
+				t.Errorf("got %q, want %q (default %q)", got, want, def)
+			}
+			if at := where(cmd.Flags(), f.Name); at != env {
+				t.Errorf("its place is called %s", at)
+			}
+		})
+	})
+	each(func(cmd *cobra.Command, f *pflag.Flag) {
+		env := envName(f.Name)
+		t.Setenv(env, "from the environment")
+		flag := samples[f.Name]
+		if flag == "" {
+			flag = "flag"
+		}
+		if err := cmd.ParseFlags([]string{"--" + f.Name + "=" + flag}); err != nil {
+			t.Fatal(err)
+		}
+		if err := applyEnv(cmd.Flags()); err != nil || strings.Join(value(f), "|") != flag {
+			t.Errorf("%s %s: %v: the variable wins over the flag: %q", cmd.Name(), f.Name, err, value(f))
+		}
+		os.Unsetenv(env) // t.Setenv restores what was there at the end
+	})
+	if seen < 30 {
+		t.Errorf("only %d flags", seen)
+	}
+}
+
+func TestEnvironmentErrors(t *testing.T) {
+	for env, want := range map[string]string{
+		"TASKBRIDGE_DRAIN_TIMEOUT": `taskbridge: TASKBRIDGE_DRAIN_TIMEOUT="5": a duration needs a unit, as in 5ms or 5s` + "\n",
+		"TASKBRIDGE_UPSTREAM_ERA":  `taskbridge: TASKBRIDGE_UPSTREAM_ERA="5": want auto, legacy or modern` + "\n",
+		"TASKBRIDGE_LISTEN":        `taskbridge: TASKBRIDGE_LISTEN "5": want ADDRESS:PORT, such as 127.0.0.1:8080` + "\n",
+		"TASKBRIDGE_HEADER":        "taskbridge: TASKBRIDGE_HEADER: want 'NAME: VALUE', with a colon\n",
+	} {
+		t.Run(env, func(t *testing.T) {
+			t.Setenv(env, "5")
+			code, _, stderr := runArgs(t, "serve", "--upstream", "http://127.0.0.1:1/")
+			if want += "See taskbridge serve --help.\n"; code != exitUsage || stderr != want {
+				t.Errorf("exit %d, stderr %q", code, stderr)
+			}
+		})
+	}
+	// Questions are no settings.
+	t.Setenv("TASKBRIDGE_VERSION", "1.2.3")
+	t.Setenv("TASKBRIDGE_HELP", "true")
+	if code, _, stderr := runArgs(t, "version"); code != 0 {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	t.Setenv("TB_TOKEN", "s3cret\n") // as $(cat file) does not, but secrets mounts do
+	t.Setenv("TB_LINE", "X-Whole: line")
+	file := filepath.Join(t.TempDir(), "headers")
+	text := "# a comment\n\nX-File:from file\r\n  X-Both: ${TB_TOKEN}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{stdin: strings.NewReader("X-Stdin: in\n")}
+	h, err := a.readHeaders("--header", []string{"Authorization:Bearer ${TB_TOKEN}", "X-A:  b: c ", "${TB_LINE}", "X-Dollar: $TB_TOKEN"}, []string{file, "-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"Authorization": "Bearer s3cret", "X-A": "b: c", "X-Whole": "line", "X-Dollar": "$TB_TOKEN",
+		"X-File": "from file", "X-Both": "s3cret", "X-Stdin": "in",
+	} {
+		if got := h.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	bad := filepath.Join(t.TempDir(), "bad")
+	if err := os.WriteFile(bad, []byte("A: b\nX: ${TB_NOT_SET}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ line, file, want string }{
+		{"X: ${TB_NOT_SET}", "", "--header: environment variable TB_NOT_SET is not set"},
+		{"X: ${TB_NOT_SET", "", "--header: ${ without a closing }"},
+		{"X: ${9}", "", "--header: ${…} does not hold the name of an environment variable"},
+		{"Two words: x", "", "--header: want 'NAME: VALUE'; what stands before the colon is no header name"},
+		{"", bad, "header file " + bad + ", line 2: environment variable TB_NOT_SET is not set"},
+		{"", bad + "x", "header file: open " + bad + "x: no such file or directory"},
+	} {
+		var lines, files []string
+		if tt.line != "" {
+			lines = []string{tt.line}
+		} else {
+			files = []string{tt.file}
+		}
+		if _, err := a.readHeaders("--header", lines, files); err == nil || err.Error() != tt.want {
+			t.Errorf("%s%s: %v, want %s", tt.line, tt.file, err, tt.want)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]int64{"1": 1, "1024B": 1024, "3KiB": 3 << 10, "64MiB": 64 << 20, "1GiB": 1 << 30, "2 MiB": 2 << 20} {
+		var s sizeFlag
+		if err := s.Set(text); err != nil || int64(s) != want {
+			t.Errorf("%s: %d, %v", text, s, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "1.5MiB", "MiB", "9999999999999GiB", "1MB"} {
+		if err := new(sizeFlag).Set(text); err == nil {
+			t.Errorf("%q was taken", text)
+		}
+	}
+}
