@@ -176,6 +176,9 @@ func (r *Runner) open(id OpID, e openAt) {
 	}
 	r.ups[key] = ex
 	r.mu.Unlock()
+	if e.Label == "result" && id.Kind() == "mtask" {
+		r.hold(key)
+	}
 	r.wg.Go(func() { r.run(ctx, key, ex, e) })
 }
 
@@ -195,6 +198,7 @@ func (r *Runner) run(ctx context.Context, key upKey, ex *exchange, e openAt) {
 	if mine {
 		delete(r.ups, key)
 	}
+	delete(r.holders, key)
 	r.mu.Unlock()
 	if mine && r.ctx.Err() == nil {
 		r.deliver(key.op, end)

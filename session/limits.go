@@ -1,6 +1,10 @@
 package session
 
-import "taskbridge/translate"
+import (
+	"time"
+
+	"taskbridge/translate"
+)
 
 // limitKey is under whose name a caller's things are counted: the principal,
 // or the address of callers who cannot be told apart.
@@ -66,4 +70,25 @@ func (r *Runner) admitStream(ev Event, s *ClientStream, era translate.Era) bool 
 	}
 	r.refuse(s, era, ev.Frame.Msg, translate.CondTooMany, "too many open streams; close some or try again later")
 	return false
+}
+
+// hold counts an open tasks/result toward a legacy server; at the bound the
+// one that has been open longest gives its place up.
+func (r *Runner) hold(key upKey) {
+	r.mu.Lock()
+	r.holders[key] = time.Now()
+	var oldest upKey
+	var at time.Time
+	if len(r.holders) > r.policy.Holders {
+		for k, t := range r.holders {
+			if k != key && (at.IsZero() || t.Before(at)) {
+				oldest, at = k, t
+			}
+		}
+		delete(r.holders, oldest)
+	}
+	r.mu.Unlock()
+	if oldest.op != "" {
+		r.deliver(oldest.op, Event{Kind: EvOp, Name: "unhold"})
+	}
 }

@@ -30,6 +30,7 @@ type modernCall struct {
 	Drive    bool            `json:",omitempty"`
 	Limit    string          `json:",omitempty"`
 	Tried    bool            `json:",omitempty"` // sent once more after a lost session
+	Relisted bool            `json:",omitempty"` // the tool list was read anew for this call
 	Gone     bool            `json:",omitempty"` // the client has left
 	Caps     json.RawMessage `json:",omitempty"` // what the client declared
 	Fly      string          `json:",omitempty"` // its record as a call in flight
@@ -170,7 +171,7 @@ func (c *modernCall) told(x *Exec, ev Event) {
 	case "withdrawn":
 		c.Park.withdrawn(ev.Data)
 	case "tools":
-		if !c.up("up") && c.UpID == 0 {
+		if !c.up("up") && (c.UpID == 0 || c.Relisted) {
 			c.decide(x)
 		}
 	}
@@ -222,6 +223,10 @@ func (c *modernCall) decide(x *Exec) {
 		// A plain call of an optional tool that asks hangs in a widely used
 		// server, so it is driven as a task.
 		c.AsTask, c.Drive = true, true
+	}
+	if c.Relisted && !c.AsTask {
+		c.unchanged(x)
+		return
 	}
 	c.send(x)
 }
@@ -316,6 +321,9 @@ func (c *modernCall) notification(x *Exec, m *jsonrpc.Message) {
 
 func (c *modernCall) response(x *Exec, ev Event) {
 	m := ev.Frame.Msg
+	if c.relist(x, m) {
+		return
+	}
 	if m.Kind == jsonrpc.ErrorResponse {
 		if h := ev.Frame.HTTP; h != nil && h.Status == 404 && c.Ready.Session != "" {
 			c.sessionLost(x)
@@ -403,8 +411,15 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 	}
 	status, _ := task.Get("status").Str()
 	view := translate.TaskView{ID: handle, Status: bornStatus(status)}
-	x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, Audit{What: "created", Task: handle})
 	created := translate.CreateToModern(result, task, view, c.Ready.ServerInfo)
+	if x.Policy.InlineWait > 0 && !c.Gone {
+		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Driven: true, Token: c.Token}
+		b.Inline = created
+		x.Do(Attach{Stream: c.Stream, Op: op}, Tell{To: op, Name: "born", Data: mustJSON(b)}, Audit{What: "created", Task: handle})
+		c.done(x)
+		return
+	}
+	x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, Audit{What: "created", Task: handle})
 	c.finish(x, Out{Raw: jsonrpc.NewResult(rawID(c.ID), created), Final: true})
 }
 

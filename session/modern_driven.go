@@ -19,6 +19,16 @@ func (t *modernTask) park(x *Exec) {
 	x.reply(d.Stream, jsonrpc.NewResult(d.id(), raw))
 }
 
+// inlineOver: the task did not finish in the time a policy gives it, so the
+// client gets its handle after all.
+func (t *modernTask) inlineOver(x *Exec) {
+	if t.Driver == nil || t.Inline == nil {
+		return
+	}
+	x.reply(t.Driver.Stream, jsonrpc.NewResult(t.Driver.id(), t.Inline))
+	t.Driver, t.Inline = nil, nil
+}
+
 // resume: the driven call's client is back with its answers.
 func (t *modernTask) resume(x *Exec, ev Event) {
 	m := ev.Frame.Msg

@@ -42,6 +42,7 @@ type modernTask struct {
 	// client holds while it was sent away with them.
 	Park     parked          `json:",omitzero"`
 	Parked   bool            `json:",omitempty"`
+	Inline   json.RawMessage `json:",omitempty"` // what Driver gets when InlineWait is over
 	Caps     json.RawMessage `json:",omitempty"` // of the driven call's client
 	Gets     []waiter        `json:",omitempty"`
 	Cancels  []waiter        `json:",omitempty"`
@@ -80,6 +81,7 @@ type modernBirth struct {
 	Driver   *waiter         `json:",omitempty"`
 	Caps     json.RawMessage `json:",omitempty"` // with Driver
 	Digest   []byte          `json:",omitempty"`
+	Inline   json.RawMessage `json:",omitempty"` // handle to give when InlineWait is over
 }
 
 func (t *modernTask) handle(x *Exec) string { return string(x.ID[len("mtask:"):]) }
@@ -152,6 +154,12 @@ func (t *modernTask) told(x *Exec, ev Event) {
 		t.Watchers = append(t.Watchers, taskWatcher{Op: ev.From})
 		t.Next = x.Now
 		t.watch(x)
+	case "unhold":
+		// Another task's stream takes the place; this one's questions stay
+		// answerable and it is opened again in turn.
+		if t.up("result") {
+			x.Do(Shut{Label: "result"}, Wake{Name: "hold", At: x.Now.Add(10 * time.Duration(t.Interval) * time.Millisecond)})
+		}
 	case "unwatch":
 		for i, w := range t.Watchers {
 			if w.Op == ev.From {
@@ -165,7 +173,10 @@ func (t *modernTask) told(x *Exec, ev Event) {
 func (t *modernTask) born(x *Exec, b modernBirth) {
 	t.Pool, t.As, t.Owner, t.ServerID, t.Ready, t.Asks = b.Pool, b.As, b.Owner, b.ServerID, b.Ready, b.Asks
 	t.Task, t.Driver, t.Limit = b.Task, b.Driver, b.Limit
-	t.Caps, t.Park.Digest = b.Caps, b.Digest
+	t.Caps, t.Park.Digest, t.Inline = b.Caps, b.Digest, b.Inline
+	if t.Inline != nil {
+		x.Do(Wake{Name: "inline", At: x.Now.Add(x.Policy.InlineWait)})
+	}
 	x.Do(counted(countTasks, t.Limit, 1)...)
 	task := translate.ParseResult(b.Task)
 	t.Status, _ = task.Get("status").Str()
@@ -231,6 +242,7 @@ func (t *modernTask) left(x *Exec, stream string) {
 	t.Gets, _ = dropStream(t.Gets, stream)
 	t.Cancels, _ = dropStream(t.Cancels, stream)
 	if t.Driver != nil && t.Driver.Stream == stream {
+		t.Inline = nil
 		// The driven call's stream was closed: for a modern client that is the
 		// cancel, and the work is a task.
 		t.Driver = nil
@@ -455,6 +467,8 @@ func (t *modernTask) timer(x *Exec, name string) {
 				t.send(x, "say-"+q.Key, q.Answer)
 			}
 		}
+	case "inline":
+		t.inlineOver(x)
 	case "park":
 		t.parkOver(x)
 	case "forget":

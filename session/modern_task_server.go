@@ -251,6 +251,9 @@ func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
 		t.send(x, "say", jsonrpc.NewError(m.ID, -32603, "the task takes no more questions", nil))
 		return
 	}
+	if t.Inline != nil {
+		t.inlineOver(x) // a client with the extension is asked by its task
+	}
 	if t.Driver != nil || t.Parked {
 		caps, _ := jsonrpc.ParseValue(t.Caps)
 		if !translate.ClientCan(caps, m.Method, m.Params()) {

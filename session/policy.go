@@ -14,6 +14,12 @@ type Policy struct {
 	// TaskHandleAfter: how long a legacy tools/call with task waits for the
 	// server's answer before it gets a handle of ours. 500 ms.
 	TaskHandleAfter time.Duration
+	// InlineWait: how long a fresh task of a legacy server may finish before a
+	// modern client gets its handle; 0: not at all.
+	InlineWait time.Duration
+	// Holders bounds the tasks/result streams kept open toward a legacy
+	// server, of this process. 256.
+	Holders int
 	// PollDefault and PollFloor bound our own polling of a task. 1 s, 100 ms.
 	PollDefault, PollFloor time.Duration
 	// PollRate bounds our own looks at an upstream, a second, all tasks and
@@ -77,6 +83,9 @@ func (p Policy) withDefaults() Policy {
 	def(&p.TaskGrace, 10*time.Minute)
 	def(&p.MaxTTL, 24*time.Hour)
 	def(&p.ParkFor, 10*time.Minute)
+	if p.Holders <= 0 {
+		p.Holders = 256
+	}
 	if p.PollRate <= 0 {
 		p.PollRate = 200
 	}

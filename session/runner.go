@@ -94,6 +94,7 @@ type Runner struct {
 	ids     map[string]*idBlock
 	// waiting counts streams that may stay open for long, by limitKey.
 	waiting    map[string]int64
+	holders    map[upKey]time.Time // open tasks/result streams and when they began
 	waitingAll int64
 	timers     timerHeap
 	timer      *time.Timer
@@ -128,7 +129,7 @@ func New(o Options) (*Runner, error) {
 		policy: o.Policy.withDefaults(), creds: o.Credentials, snaps: o.Snapshots, held: o.Held,
 		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand,
 		boxes: map[OpID]*mailbox{}, streams: map[string]*attached{}, ups: map[upKey]*exchange{}, ids: map[string]*idBlock{},
-		waiting: map[string]int64{},
+		waiting: map[string]int64{}, holders: map[upKey]time.Time{},
 	}
 	if r.upstream == "" {
 		r.upstream = "default"
