@@ -1,5 +1,7 @@
 package translate
 
+import "slices"
+
 // Era is the side of the wire break a peer stands on (MCP 2026-07-28
 // basic/versioning, Terminology).
 type Era uint8
@@ -116,10 +118,8 @@ func NegotiateLegacy(requested string) string {
 // ChooseModern picks the newest modern revision of a server's list, or "".
 func ChooseModern(supported []string) string {
 	for _, v := range Versions(Modern) {
-		for _, s := range supported {
-			if s == v {
-				return v
-			}
+		if slices.Contains(supported, v) {
+			return v
 		}
 	}
 	return ""

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -149,11 +150,9 @@ func equalText(v jsonrpc.Value, s string) bool {
 	}
 	raw := v.Raw()
 	raw = raw[1 : len(raw)-1]
-	for _, c := range raw {
-		if c == '\\' {
-			text, _ := v.Str()
-			return text == s
-		}
+	if slices.Contains(raw, '\\') {
+		text, _ := v.Str()
+		return text == s
 	}
 	return string(raw) == s
 }

@@ -48,7 +48,7 @@ func TestMappingDocIsWhole(t *testing.T) {
 		}
 	}
 	cells := 0
-	for _, line := range strings.Split(page, "\n") {
+	for line := range strings.SplitSeq(page, "\n") {
 		if !strings.HasPrefix(line, "|") {
 			cells = 0
 			continue

@@ -1,7 +1,7 @@
 package translate
 
 // Cond is a condition the proxy itself reports. Peers' own errors are data
-// and pass through the rules in errors.go instead.
+// and pass through the rules in results.go instead.
 type Cond string
 
 // The conditions; their rows stand in conditions below.
