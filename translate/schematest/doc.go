@@ -5,5 +5,6 @@
 // The schemas are not part of this repository. They are looked for in a folder
 // shared/schema beside the checkout: 2024-11-05.schema.json and so on, one a
 // revision, and ext-tasks.schema.json of the tasks extension. Where they are
-// absent a test is skipped and says so; with TASKBRIDGE_E2E=require it fails.
+// absent a test is skipped and says so; with TASKBRIDGE_E2E=require it fails,
+// unless TASKBRIDGE_SCHEMAS=skip says that this machine has none.
 package schematest
