@@ -160,7 +160,7 @@ type waiter struct {
 
 // end forgets where a waiting tasks/result is to be found.
 func (w waiter) end(x *Exec) {
-	if w.Session != "" && !w.Driven {
+	if w.Session != "" {
 		x.Do(Del{Key: waitKey(w.Session, w.id())})
 	}
 }

@@ -274,6 +274,7 @@ func (c *legacyCall) born(x *Exec, result, task jsonrpc.Value) {
 	}
 	if !c.Task { // driven: the plain call waits for the task's end
 		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Session: c.Session, Driven: true, Token: c.Token}
+		x.Do(Put{Key: waitKey(c.Session, rawID(c.ID)), Value: []byte("ltask:" + handle + " " + c.Stream)})
 		x.Do(Attach{Stream: c.Stream, Op: taskOp(handle)}, Tell{To: taskOp(handle), Name: "born", Data: mustJSON(b)}, Done{})
 		return
 	}

@@ -65,7 +65,7 @@ func (t *legacyTask) Step(x *Exec, ev Event) {
 	case EvClient:
 		t.client(x, ev)
 	case EvClientGone:
-		t.left(x, ev.Label)
+		t.left(x, ev)
 	case EvTimer:
 		t.timer(x, ev.Name)
 	case EvServer:
@@ -288,10 +288,14 @@ func (t *legacyTask) client(x *Exec, ev Event) {
 	}
 }
 
-func (t *legacyTask) left(x *Exec, stream string) {
+// left: a stream's reader has gone, or the client cancelled its request. Only
+// the cancel of a driven call is one of its task: the client knows no other.
+func (t *legacyTask) left(x *Exec, ev Event) {
+	stream, cancel := ev.Label, false
 	for _, w := range t.Waiters {
 		if w.Stream == stream {
 			w.end(x)
+			cancel = cancel || w.Driven && ev.Name == "cancelled"
 		}
 	}
 	t.Gets, _ = dropStream(t.Gets, stream)
@@ -299,6 +303,10 @@ func (t *legacyTask) left(x *Exec, stream string) {
 	t.Cancels, _ = dropStream(t.Cancels, stream)
 	t.Asked.lost(stream)
 	t.leave(x)
+	if cancel && !t.Final {
+		t.openCancel(x)
+		t.endWith(x, translate.Cancelled, nil)
+	}
 }
 
 // show answers tasks/get: from what we know where that is final or fresh,

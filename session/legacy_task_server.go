@@ -42,6 +42,7 @@ func (t *legacyTask) polled(x *Exec, m *jsonrpc.Message) {
 // unknown: the server does not know the task (any more). Everybody is told
 // in the same words as for an ID that never was.
 func (t *legacyTask) unknown(x *Exec) {
+	t.withdrawAll(x) // before the streams end
 	for _, list := range [][]waiter{t.Gets, t.Waiters, t.Cancels} {
 		for _, w := range list {
 			if w.Op != "" {

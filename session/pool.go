@@ -284,8 +284,7 @@ func (p *poolSession) getEnded(x *Exec, ev Event) {
 // lost: the server forgot the session. The next call opens a new one; task
 // ids stay the same (design: session pool, 404).
 func (p *poolSession) lost(x *Exec) {
-	x.Do(Shut{Label: "get"})
-	delete(p.Ups, "get")
+	x.Do(Shut{Label: "get"}) // settled by the runner, which needs its name still
 	p.Init = nil
 	p.initialize(x)
 }
