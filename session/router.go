@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -157,6 +159,10 @@ func (r *Runner) bridgeLegacy(ev Event, s *ClientStream) {
 	case translate.Operate:
 		r.legacyTaskCall(ev, s)
 	default:
+		if cond, why := unsendable(m); cond != translate.CondNone {
+			r.refuse(s, translate.Legacy, m, cond, why)
+			return
+		}
 		op := callOp(sess.ID, m.ID)
 		if r.exists(op) {
 			r.refuse(s, translate.Legacy, m, translate.CondDuplicateID, "a request with this id is still in flight in this session")
@@ -164,6 +170,19 @@ func (r *Runner) bridgeLegacy(ev Event, s *ClientStream) {
 		}
 		r.start(op, ev, s)
 	}
+}
+
+// unsendable: what no modern request can carry, since headers mirror it
+// (2026-07-28 streamable-http, Standard Request Headers). The server would
+// blame headers a legacy client knows nothing of.
+func unsendable(m *jsonrpc.Message) (translate.Cond, string) {
+	if translate.EncodeHeader(m.Method) != m.Method {
+		return translate.CondUnknownMethod, "method not found"
+	}
+	if key := translate.NameMember(m.Method); key != "" && m.At("params", key).Type() != jsonrpc.String {
+		return translate.CondInvalidParams, "params." + key + " must be a string"
+	}
+	return translate.CondNone, ""
 }
 
 func (r *Runner) exists(op OpID) bool {
@@ -174,14 +193,24 @@ func (r *Runner) exists(op OpID) bool {
 // callOp names a legacy client's call, so that its cancel finds it from any
 // runner. Ids are compared as JSON values.
 func callOp(session string, id jsonrpc.ID) OpID {
-	return OpID("lcall:" + session + ":" + id.Key())
+	return OpID("lcall:" + session + ":" + shortKey(id))
+}
+
+// shortKey is id.Key() as part of store keys, which are copied often.
+func shortKey(id jsonrpc.ID) string {
+	key := id.Key()
+	if len(key) <= 128 {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return "#" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 func sessionOp(id string) OpID { return OpID("session:" + id) }
 
 // waitKey names the record that says which task a blocked tasks/result waits
 // for, so that its cancel finds it.
-func waitKey(session string, id jsonrpc.ID) string { return "wait/" + session + "/" + id.Key() }
+func waitKey(session string, id jsonrpc.ID) string { return "wait/" + session + "/" + shortKey(id) }
 
 // cancelCall ends a call, or only the wait of a tasks/result.
 func (r *Runner) cancelCall(session string, id jsonrpc.ID) {
