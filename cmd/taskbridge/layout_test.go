@@ -3,6 +3,7 @@ package main
 import (
 	"go/parser"
 	"go/token"
+	goversion "go/version"
 	"io/fs"
 	"os"
 	"path"
@@ -101,6 +102,24 @@ func checkImports(t *testing.T, name, pkg string) {
 			t.Errorf("%s: %s must not import %s", name, pkg, ours)
 		case !ok && slices.Contains(pure, pkg) && slices.Contains(notInPure, imported):
 			t.Errorf("%s: %s is pure and must not import %s", name, pkg, imported)
+		}
+	}
+}
+
+// TestSafetyS60_Toolchain: older toolchains have known holes in net/http.
+func TestSafetyS60_Toolchain(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"go ", "toolchain go"} {
+		i := strings.Index(string(raw), "\n"+word)
+		if i < 0 {
+			t.Fatalf("go.mod has no %q line", word)
+		}
+		line, _, _ := strings.Cut(string(raw)[i+1+len(word):], "\n")
+		if goversion.Compare("go"+line, "go1.26.3") < 0 {
+			t.Errorf("%s%s: want 1.26.3 or newer", word, line)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -72,13 +73,13 @@ func (p *process) wait(t *testing.T, within time.Duration) error {
 	}
 }
 
-// slowCall starts a call of 1 s and returns once the server has it.
-func slowCall(t *testing.T, srv *peers.LegacyServer, url string) chan peers.Reply {
+// slowCall starts a call and returns once the server has it.
+func slowCall(t *testing.T, srv *peers.LegacyServer, url string, seconds int) chan peers.Reply {
 	t.Helper()
 	c := modernClient(t, url)
 	answered := make(chan peers.Reply, 1)
 	go func() {
-		r, _ := c.Call(context.Background(), "tools/call", map[string]any{"name": "slow_plain", "arguments": map[string]any{"seconds": 1}})
+		r, _ := c.Call(context.Background(), "tools/call", map[string]any{"name": "slow_plain", "arguments": map[string]any{"seconds": seconds}})
 		answered <- r
 	}()
 	eventually(t, "call in flight", func() bool { return srv.Calls("slow_plain") == 1 })
@@ -88,7 +89,12 @@ func slowCall(t *testing.T, srv *peers.LegacyServer, url string) chan peers.Repl
 // TestDrain: SIGTERM ends readiness and new work, lets the call in flight
 // finish, and leaves the server's tasks alone.
 func TestDrain(t *testing.T) {
-	srv := peers.NewLegacyServer(peers.ServerOptions{TasksPerSession: true})
+	var deletes atomic.Int64
+	srv := peers.NewLegacyServer(peers.ServerOptions{TasksPerSession: true, Trace: func(e peers.TraceEntry) {
+		if e.HTTP == http.MethodDelete && !e.Out {
+			deletes.Add(1)
+		}
+	}})
 	p := startProcess(t, "--upstream", peer(t, srv))
 	task, err := modernClient(t, p.url).Call(t.Context(), "tools/call", map[string]any{"name": "slow_compute", "arguments": map[string]any{"seconds": 3}})
 	if err != nil || task.Err() != nil {
@@ -97,7 +103,8 @@ func TestDrain(t *testing.T) {
 	if status, _, _ := ask(t, "GET", p.admin+"/readyz", nil, ""); status != 200 {
 		t.Errorf("ready: %d", status)
 	}
-	answered := slowCall(t, srv, p.url)
+	answered := slowCall(t, srv, p.url, 1)
+	before := deletes.Load() // the probe ends its own session
 	p.signal(t, syscall.SIGTERM)
 	eventually(t, "unready", func() bool {
 		status, _, _ := ask(t, "GET", p.admin+"/readyz", nil, "")
@@ -109,6 +116,9 @@ func TestDrain(t *testing.T) {
 	if err := p.wait(t, 5*time.Second); err != nil {
 		t.Errorf("%v: %s", err, p.stderr)
 	}
+	if n := deletes.Load(); n != before {
+		t.Errorf("%d sessions were deleted, and their tasks with them", n-before)
+	}
 	if s := p.stderr.String(); !strings.Contains(s, "draining") || !strings.Contains(s, "stopped") {
 		t.Errorf("log: %s", s)
 	}
@@ -117,9 +127,9 @@ func TestDrain(t *testing.T) {
 func TestDrainTimeout(t *testing.T) {
 	srv := peers.NewLegacyServer(peers.ServerOptions{})
 	p := startProcess(t, "--upstream", peer(t, srv), "--drain-timeout", "100ms")
-	answered := slowCall(t, srv, p.url)
+	answered := slowCall(t, srv, p.url, 60)
 	p.signal(t, os.Interrupt)
-	if err := p.wait(t, 900*time.Millisecond); err != nil {
+	if err := p.wait(t, 10*time.Second); err != nil {
 		t.Errorf("%v: %s", err, p.stderr)
 	}
 	if r := <-answered; r.Text() != "" || !strings.Contains(p.stderr.String(), "cut off") {
@@ -130,11 +140,11 @@ func TestDrainTimeout(t *testing.T) {
 func TestSecondSignal(t *testing.T) {
 	srv := peers.NewLegacyServer(peers.ServerOptions{})
 	p := startProcess(t, "--upstream", peer(t, srv), "--drain-timeout", "1m")
-	slowCall(t, srv, p.url)
+	slowCall(t, srv, p.url, 60)
 	p.signal(t, syscall.SIGTERM)
 	eventually(t, "draining", func() bool { return strings.Contains(p.stderr.String(), "draining") })
 	p.signal(t, syscall.SIGTERM)
-	if err := p.wait(t, 500*time.Millisecond); err == nil {
+	if err := p.wait(t, 10*time.Second); err == nil {
 		t.Error("the second signal let it finish")
 	}
 }

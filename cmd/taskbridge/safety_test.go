@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -42,9 +43,7 @@ func ask(t *testing.T, method, url string, header http.Header, body string) (int
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	if host := header.Get("Host"); host != "" {
 		req.Host = host
 		req.Header.Del("Host")

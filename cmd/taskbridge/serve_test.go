@@ -2,12 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"taskbridge/cmd/peers"
 )
 
-// want runs a task with a question to its end.
+// wantDeleted checks a confirm_delete task that went as it should.
 func wantDeleted(t *testing.T, run peers.TaskRun, err error) {
 	t.Helper()
 	if err != nil {
@@ -113,5 +117,74 @@ func TestServeModernClientLegacyServer(t *testing.T) {
 	// 2026-07-28 has no tasks/list.
 	if r, err = c.Call(t.Context(), "tasks/list", nil); err != nil || r.Code() != peers.CodeMethodNotFound || r.Status != 404 {
 		t.Fatalf("tasks/list: %v %d %s", err, r.Status, r.Raw)
+	}
+}
+
+// TestServeSameEra: peers of one era need no translation, and get none.
+func TestServeSameEra(t *testing.T) {
+	answer := peers.Accept(map[string]any{"confirm": true})
+	args := map[string]any{"filename": "old.txt"}
+	t.Run("legacy", func(t *testing.T) {
+		srv := peers.NewLegacyServer(peers.ServerOptions{})
+		c := legacyClient(t, serve(t, "--upstream", peer(t, srv), "--upstream-era", "legacy").url)
+		run, err := c.RunTask(t.Context(), "confirm_delete", args, answer)
+		wantDeleted(t, run, err)
+	})
+	t.Run("modern", func(t *testing.T) {
+		srv := peers.NewModernServer(peers.ServerOptions{})
+		c := modernClient(t, serve(t, "--upstream", peer(t, srv), "--upstream-era", "modern").url)
+		run, err := c.RunTask(t.Context(), "confirm_delete", args, answer)
+		wantDeleted(t, run, err)
+	})
+}
+
+// TestServeFromEnvironment: a container needs no arguments but the command.
+func TestServeFromEnvironment(t *testing.T) {
+	t.Setenv("TASKBRIDGE_UPSTREAM", peer(t, peers.NewModernServer(peers.ServerOptions{})))
+	t.Setenv("TASKBRIDGE_PATH", "/elsewhere")
+	t.Setenv("TASKBRIDGE_HEADER", "X-One: 1\nX-Two: 2\n")
+	t.Setenv("TASKBRIDGE_LOG_LEVEL", "debug")
+	t.Setenv("TASKBRIDGE_LOG_FORMAT", "json")
+	log := filepath.Join(t.TempDir(), "log")
+	t.Setenv("TASKBRIDGE_LOG_FILE", log)
+	s := serve(t)
+	if !strings.HasSuffix(s.url, "/elsewhere") {
+		t.Errorf("path: %s", s.url)
+	}
+	c := legacyClient(t, s.url)
+	c.Header = http.Header{"Authorization": {"Bearer hunter2"}}
+	if _, err := c.Initialize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := c.Call(t.Context(), "tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "hunter2"}}); err != nil || r.Err() != nil {
+		t.Fatalf("%v %s", err, r.Raw)
+	}
+	s.end()
+	raw, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("no JSON: %s", line)
+		}
+	}
+	text := string(raw)
+	if !strings.Contains(text, `"what":"tools/call"`) || strings.Contains(text, "hunter2") {
+		t.Errorf("log:\n%s", text)
+	}
+	if info, err := os.Stat(log); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+// TestServeUpstreamDown: serve starts although its server is not there yet;
+// clients get an HTTP status, never a JSON-RPC error alone, which they would
+// read as an era.
+func TestServeUpstreamDown(t *testing.T) {
+	s := serve(t, "--upstream", "http://127.0.0.1:1/mcp")
+	r, err := modernClient(t, s.url).Call(t.Context(), "server/discover", nil)
+	if err != nil || r.Status != http.StatusBadGateway {
+		t.Errorf("%v %d %s", err, r.Status, r.Raw)
 	}
 }
