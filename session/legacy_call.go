@@ -33,6 +33,7 @@ type legacyCall struct {
 	Rounds    int             `json:",omitempty"`
 	Questions questions       `json:",omitzero"`
 	State     json.RawMessage `json:",omitempty"` // requestState to echo
+	Asking    bool            `json:",omitempty"` // the task asks for us; the call goes on with its answers
 }
 
 func (c *legacyCall) Step(x *Exec, ev Event) {
@@ -46,7 +47,7 @@ func (c *legacyCall) Step(x *Exec, ev Event) {
 	case EvServer:
 		c.server(x, ev)
 	case EvServerEnd:
-		if c.Stream != "" && len(c.Questions.Open) == 0 && ev.Label == "up" && !c.up("up") {
+		if c.Stream != "" && len(c.Questions.Open) == 0 && !c.Asking && ev.Label == "up" && !c.up("up") {
 			c.failed(x, failedOut(translate.Legacy, rawID(c.ID), ev))
 		}
 	case EvTimer:
@@ -350,6 +351,7 @@ func (c *legacyCall) inputRequired(x *Exec, result jsonrpc.Value) {
 		if c.Handle == "" {
 			c.early(x)
 		}
+		c.Asking = true
 		x.Do(Tell{To: taskOp(c.Handle), Name: "ask", Data: result.Raw()})
 		return
 	}
@@ -393,7 +395,7 @@ func (c *legacyCall) sendAgain(x *Exec, responses []byte) {
 	if len(c.State) > 0 {
 		e.Set(m.Params(), "requestState", c.State)
 	}
-	c.Questions = questions{}
+	c.Questions, c.Asking = questions{}, false
 	c.open(x, e.Bytes(), sess.ServerVersion, nil)
 }
 
