@@ -22,9 +22,30 @@ func startServers(large int) (*child, error) {
 type contender struct {
 	*child
 	conns []*connection
-	rates []float64
+	rates []float64 // of each round: exchanges a second
+	cpu   []float64 // and the process's µs for one
 	ops   int
-	used  usage
+	start usage
+}
+
+// round measures for d.
+func (c *contender) round(d time.Duration) error {
+	before, err := c.ask(sayUsage)
+	if err != nil {
+		return err
+	}
+	rate, ops, err := load(c.conns, d)
+	if err != nil {
+		return err
+	}
+	after, err := c.ask(sayUsage)
+	if err != nil {
+		return err
+	}
+	c.rates = append(c.rates, rate)
+	c.cpu = append(c.cpu, float64((after.CPU-before.CPU).Nanoseconds())/1e3/float64(max(1, ops)))
+	c.ops += ops
+	return nil
 }
 
 // startPair starts bridge and reverse proxy in front of the scenario's server,
@@ -97,53 +118,49 @@ func measureAt(o options, s scenario, server *child, n int, w io.Writer) error {
 		if _, _, err := load(p.conns, round); err != nil { // warm up
 			return err
 		}
-		if p.used, err = p.ask(sayUsage); err != nil {
+		if p.start, err = p.ask(sayUsage); err != nil {
 			return err
 		}
 	}
 	for i := range o.rounds {
 		for k := range pair {
-			p := pair[(i+k)%2] // each goes first in half of the rounds
-			rate, ops, err := load(p.conns, round)
-			if err != nil {
+			// Each goes first in half of the rounds.
+			if err := pair[(i+k)%2].round(round); err != nil {
 				return err
 			}
-			p.rates = append(p.rates, rate)
-			p.ops += ops
 			time.Sleep(round / 10) // collections under way end in their own time
 		}
 	}
-	var cost [2]perOp
+	var mallocs, kb [2]float64
 	for i, p := range pair {
-		now, err := p.ask(sayUsage)
+		end, err := p.ask(sayUsage)
 		if err != nil {
 			return err
 		}
-		cost[i] = p.used.until(now, p.ops)
+		n := float64(max(1, p.ops))
+		mallocs[i] = float64(end.Mallocs-p.start.Mallocs) / n
+		kb[i] = float64(end.Bytes-p.start.Bytes) / 1024 / n
 	}
-	ratios := make([]float64, o.rounds)
-	for i := range ratios {
-		ratios[i] = bridge.rates[i] / reverse.rates[i]
-	}
-	low, mid, high := quartiles(ratios)
-	_, a, _ := quartiles(bridge.rates)
-	_, b, _ := quartiles(reverse.rates)
+	low, mid, high := quartiles(ratios(bridge.rates, reverse.rates))
 	_, err = fmt.Fprintf(w, "| %-39s | %5d | %8.0f | %9.0f | %4.2f (%4.2f to %4.2f) | %14.1f | %7.1f | %5.2f | %14.0f | %7.0f | %10.1f | %7.1f |\n",
-		s.name(), n, a, b, mid, low, high, cost[0].cpu, cost[1].cpu, cost[1].cpu/max(cost[0].cpu, 1e-9),
-		cost[0].mallocs, cost[1].mallocs, cost[0].kb, cost[1].kb)
+		s.name(), n, median(bridge.rates), median(reverse.rates), mid, low, high,
+		median(bridge.cpu), median(reverse.cpu), median(ratios(reverse.cpu, bridge.cpu)),
+		mallocs[0], mallocs[1], kb[0], kb[1])
 	return err
 }
 
-// perOp is what one exchange costs a process.
-type perOp struct{ cpu, mallocs, kb float64 }
-
-func (u usage) until(now usage, ops int) perOp {
-	n := float64(max(1, ops))
-	return perOp{
-		cpu:     float64((now.CPU - u.CPU).Nanoseconds()) / 1e3 / n,
-		mallocs: float64(now.Mallocs-u.Mallocs) / n,
-		kb:      float64(now.Bytes-u.Bytes) / 1024 / n,
+// ratios are those of rounds that were next to each other.
+func ratios(a, b []float64) []float64 {
+	list := make([]float64, len(a))
+	for i := range list {
+		list[i] = a[i] / max(b[i], 1e-9)
 	}
+	return list
+}
+
+func median(list []float64) float64 {
+	_, m, _ := quartiles(list)
+	return m
 }
 
 func quartiles(list []float64) (low, mid, high float64) {
@@ -179,10 +196,9 @@ func measurePeak(o options, s scenario, server *child, w io.Writer) error {
 		}
 	}
 	const mb = 1 << 20
-	mid := func(list []float64) float64 { _, m, _ := quartiles(list); return m }
 	_, err := fmt.Fprintf(w, "| %-39s | %15.1f | %7.1f | %25.1f | %7.1f | %22.1f | %7.1f |\n", s.name(),
-		mid(idle[0])/mb, mid(idle[1])/mb, mid(peak[0])/mb, mid(peak[1])/mb,
-		mid(peak[0])/float64(s.size), mid(peak[1])/float64(s.size))
+		median(idle[0])/mb, median(idle[1])/mb, median(peak[0])/mb, median(peak[1])/mb,
+		median(peak[0])/float64(s.size), median(peak[1])/float64(s.size))
 	return err
 }
 
