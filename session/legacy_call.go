@@ -128,9 +128,15 @@ func (c *legacyCall) server(x *Exec, ev Event) {
 	switch m.Kind {
 	case jsonrpc.Notification:
 		c.notification(x, m)
-	case jsonrpc.ErrorResponse:
-		c.error(x, ev)
-	case jsonrpc.Response:
+	case jsonrpc.ErrorResponse, jsonrpc.Response:
+		if !answers(m, c.ID) {
+			x.r.metrics.Dropped("answer")
+			return
+		}
+		if m.Kind == jsonrpc.ErrorResponse {
+			c.error(x, ev)
+			return
+		}
 		c.result(x, m)
 	}
 }
@@ -200,11 +206,12 @@ func (c *legacyCall) again(x *Exec) (*jsonrpc.Message, *legacySession, bool) {
 
 func (c *legacyCall) result(x *Exec, m *jsonrpc.Message) {
 	result := m.Result()
-	if task := translate.TaskOf(result); task.Exists() && c.Method == "tools/call" {
+	kind, _ := result.Get("resultType").Str()
+	if task := translate.TaskOf(result); c.Method == "tools/call" && (task.Exists() || kind == "task") {
 		c.born(x, result, task)
 		return
 	}
-	if kind, _ := result.Get("resultType").Str(); kind == "input_required" && translate.CanRequireInput(c.Method) {
+	if kind == "input_required" && translate.CanRequireInput(c.Method) {
 		c.inputRequired(x, result)
 		return
 	}
@@ -258,9 +265,16 @@ func (c *legacyCall) birth() taskBirth {
 	return taskBirth{Session: c.Session, As: c.As, Owner: c.Owner, TTL: c.TTL, Token: c.Token, Cancel: c.Cancelled, Limit: c.Limit}
 }
 
+// namelessTask is said of a task nobody could ever ask for.
+const namelessTask = "the server made a task without a usable taskId"
+
 // born: the server made a task of the call.
 func (c *legacyCall) born(x *Exec, result, task jsonrpc.Value) {
 	id, _ := task.Get("taskId").Str()
+	if id == "" {
+		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, namelessTask, nil))
+		return
+	}
 	b := c.birth()
 	b.ServerID, b.Task = id, json.RawMessage(task.Raw())
 	x.Free(string(x.ID))

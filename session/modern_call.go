@@ -332,7 +332,7 @@ func (c *modernCall) response(x *Exec, ev Event) {
 		c.error(x, m)
 		return
 	}
-	if task := translate.TaskOf(m.Result()); task.Exists() && c.Method == "tools/call" {
+	if task := translate.TaskOf(m.Result()); c.Method == "tools/call" && (task.Exists() || c.AsTask && m.Result().Get("task").Exists()) {
 		c.born(x, m.Result(), task)
 		return
 	}
@@ -394,6 +394,10 @@ func (c *modernCall) done(x *Exec) {
 // born: the server made a task; it is the task's business from here on.
 func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 	id, _ := task.Get("taskId").Str()
+	if id == "" {
+		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, namelessTask, nil))
+		return
+	}
 	handle := x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, Session: string(c.Pool), ID: id, Principal: c.Owner})
 	if handle == "" {
 		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, "the server's task id is too long", nil))

@@ -113,9 +113,9 @@ func (p *passCall) client(x *Exec, ev Event) {
 		}
 		if x.Policy.SealSameEra {
 			p.Owner = taskPrincipal(ev.Caller)
-			raw, ok := openIDs(x, m, p.Method, p.Owner)
-			if !ok {
-				x.refuse(p.Stream, p.Era, messageID(m), translate.CondUnknownTask, unknownTask, nil)
+			raw, cond, why := openIDs(x, m, p.Method, p.Owner)
+			if cond != translate.CondNone {
+				x.refuse(p.Stream, p.Era, messageID(m), cond, why, nil)
 				x.Do(Done{})
 				return
 			}
@@ -130,12 +130,26 @@ func (p *passCall) client(x *Exec, ev Event) {
 
 func (p *passCall) server(x *Exec, ev Event) {
 	m := ev.Frame.Msg
+	answer := m.Kind == jsonrpc.Response || m.Kind == jsonrpc.ErrorResponse
+	final := answer && p.ID != nil && answers(m, p.ID)
+	if p.Verb == http.MethodPost && answer && !final || p.Era == translate.Modern && m.Kind == jsonrpc.Request {
+		// An answer to something else, or a request where the revision has none
+		// (2026-07-28 streamable-http, Receiving Messages).
+		x.r.metrics.Dropped("answer")
+		return
+	}
 	raw := m.Raw
 	if x.Policy.SealSameEra {
-		raw = sealIDs(x, m, p.Method, p.Owner)
+		var ok bool
+		if raw, ok = sealIDs(x, m, p.Method, p.Owner); !ok {
+			x.refuse(p.Stream, p.Era, rawID(p.ID), translate.CondUpstreamBroken, "the server's requestState or cursor is too long", nil)
+			x.Do(Done{})
+			return
+		}
 	}
-	final := p.ID != nil && (m.Kind == jsonrpc.Response || m.Kind == jsonrpc.ErrorResponse) &&
-		(m.ID.Key() == rawID(p.ID).Key() || m.ID.IsZero() && !p.Begun)
+	if final && m.ID.Key() != rawID(p.ID).Key() {
+		raw = errorWith(rawID(p.ID), m.Error().Raw())
+	}
 	out := Out{Raw: raw, Final: final}
 	if h := ev.Frame.HTTP; h != nil && !p.Begun {
 		out.Status = h.Status
@@ -145,6 +159,12 @@ func (p *passCall) server(x *Exec, ev Event) {
 	if final {
 		x.Do(Done{})
 	}
+}
+
+// answers: a response to the request of that id. An error without an id, or
+// with null, in the reply to a request is about that request.
+func answers(m *jsonrpc.Message, id []byte) bool {
+	return m.ID.Key() == rawID(id).Key() || m.Kind == jsonrpc.ErrorResponse && m.ID.IsZero()
 }
 
 // passHeaders are the reply's headers that mean the same on our side.
@@ -181,7 +201,7 @@ func (p *passCall) end(x *Exec, ev Event) {
 		// anew as it would without us (2025-11-25 basic/transports).
 		x.Do(Tell{To: sessionOp(p.Session), Name: "lost"})
 		x.refuse(p.Stream, p.Era, rawID(p.ID), translate.CondUnknownSession, "the server no longer knows this session; send initialize again", nil)
-	case p.Begun && (p.ID == nil || p.Era == translate.Legacy):
+	case p.Begun && p.ID == nil:
 		x.Do(Send{Stream: p.Stream, Out: Out{Final: true}})
 	case p.ID == nil && status/100 == 2 && p.Verb == http.MethodPost:
 		x.Do(Send{Stream: p.Stream, Out: Out{Final: true, Status: 202}})
@@ -192,26 +212,42 @@ func (p *passCall) end(x *Exec, ev Event) {
 	}
 }
 
-// openIDs puts the server's ids where the client sent our handles.
-func openIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) ([]byte, bool) {
-	ids := translate.Facts(m, method).TaskIDs
-	if len(ids) == 0 {
-		return m.Raw, true
-	}
+// Kinds of what servers give callers to bring back.
+const (
+	kindUpState  = "upstate"
+	kindUpCursor = "upcursor"
+)
+
+// openIDs puts the server's ids, cursor and state where the client sent ours.
+func openIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) ([]byte, translate.Cond, string) {
+	f := translate.Facts(m, method)
 	e := m.Edit()
-	for _, v := range ids {
+	for _, v := range f.TaskIDs {
 		s, _ := v.Str()
 		ref, ok := x.Handles().OpenTask(s, owner)
 		if !ok || ref.Minted || ref.Upstream != x.r.upstream {
-			return nil, false
+			return nil, translate.CondUnknownTask, unknownTask
 		}
 		e.Replace(v, jsonrpc.Quote(ref.ID))
 	}
-	return e.Bytes(), true
+	for _, b := range []struct {
+		v         jsonrpc.Value
+		kind, why string
+	}{{f.Cursor, kindUpCursor, "invalid cursor"}, {f.State, kindUpState, badState}} {
+		if s, _ := b.v.Str(); !b.v.Exists() || s == "" && b.v.Type() == jsonrpc.String {
+			continue
+		} else if raw, ok := x.Handles().OpenFor(b.kind, owner, s); ok {
+			e.Replace(b.v, jsonrpc.Quote(string(raw)))
+		} else {
+			return nil, translate.CondInvalidParams, b.why
+		}
+	}
+	return e.Bytes(), translate.CondNone, ""
 }
 
-// sealIDs is the inverse; tasks of others leave a list.
-func sealIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) []byte {
+// sealIDs is the inverse; tasks of others leave a list. It is false for a
+// cursor or state too long to be sealed.
+func sealIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) ([]byte, bool) {
 	if m.Method != "" {
 		method = m.Method
 	}
@@ -224,17 +260,31 @@ func sealIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) []byte
 			}
 		}
 	}
-	for _, v := range translate.Facts(m, method).TaskIDs {
+	f := translate.Facts(m, method)
+	for _, v := range f.TaskIDs {
 		id, _ := v.Str()
 		// Empty for an id too long to seal: then nobody can use it, which is
 		// better than everybody.
 		e.Replace(v, jsonrpc.Quote(x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, ID: id, Principal: owner})))
 	}
+	if m.Kind == jsonrpc.Response {
+		for kind, v := range map[string]jsonrpc.Value{kindUpCursor: f.Cursor, kindUpState: f.State} {
+			s, _ := v.Str()
+			if s == "" {
+				continue
+			}
+			sealed := x.Handles().SealFor(kind, owner, []byte(s))
+			if sealed == "" {
+				return nil, false
+			}
+			e.Replace(v, jsonrpc.Quote(sealed))
+		}
+	}
 	if task := translate.TaskOf(m.Result()); method == "tools/call" && task.Exists() {
 		id, _ := task.Get("taskId").Str()
 		x.Do(Tell{To: OpID("own:" + ownKey(x, owner, id)), Name: "mark"})
 	}
-	return e.Bytes()
+	return e.Bytes(), true
 }
 
 // ownedTask remembers whose a task is while ids are sealed between peers of

@@ -62,6 +62,7 @@ func (p *poolSession) Step(x *Exec, ev Event) {
 	case EvOpened:
 		if ev.Label == "get" {
 			p.GetTries = 0
+			x.Do(Unwake{Name: "begin"})
 			p.ready(x)
 		}
 	case EvServer:
@@ -259,7 +260,12 @@ func (p *poolSession) openGet(x *Exec) {
 		return
 	}
 	p.open(x, "get", Outgoing{Verb: http.MethodGet})
+	// Some servers send nothing, not even headers, before there is a message.
+	x.Do(Wake{Name: "begin", At: x.Now.Add(getPatience)})
 }
+
+// getPatience: how long the first calls wait for a GET stream to open.
+const getPatience = time.Second
 
 // getEnded: a server without GET streams says so once; a stream that broke
 // is opened again with back-off.
@@ -295,6 +301,8 @@ func (p *poolSession) timer(x *Exec, name string) {
 		if p.Phase == "ready" && !p.up("get") && !p.NoGet {
 			p.open(x, "get", Outgoing{Verb: http.MethodGet})
 		}
+	case "begin":
+		p.ready(x)
 	case "idle":
 		due := p.Used.Add(x.Policy.SessionIdle)
 		if p.Leases > 0 || len(p.Listens) > 0 {
