@@ -64,7 +64,8 @@ type serverAsk struct {
 
 // taskWatcher is a listen stream that named the task.
 type taskWatcher struct {
-	Op OpID
+	Op    OpID
+	Shown string `json:",omitempty"` // digest of what it was told last
 }
 
 // modernBirth is what a call tells the task it became.
@@ -153,6 +154,11 @@ func (t *modernTask) told(x *Exec, ev Event) {
 	case "watch":
 		t.Watchers = append(t.Watchers, taskWatcher{Op: ev.From})
 		t.Next = x.Now
+		if t.Failure != nil {
+			t.changed(x)
+			return
+		}
+		t.Final = false // a finished task is looked at again for its snapshot
 		t.watch(x)
 	case "unhold":
 		// Another task's stream takes the place; this one's questions stay
@@ -421,6 +427,7 @@ func (t *modernTask) update(x *Exec, m *jsonrpc.Message) {
 			t.answer(x, q, m)
 		}
 	}
+	t.changed(x)
 	if t.Next.After(x.Now) {
 		t.Next = x.Now
 	}

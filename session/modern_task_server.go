@@ -1,6 +1,8 @@
 package session
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"time"
 
@@ -52,7 +54,6 @@ func (t *modernTask) looked(x *Exec, m *jsonrpc.Message) {
 		return
 	}
 	t.Seen, t.Lost, t.Tries = true, false, 0
-	before := t.Status
 	task := m.Result()
 	if nested := translate.TaskOf(task); nested.Exists() {
 		task = nested
@@ -72,9 +73,7 @@ func (t *modernTask) looked(x *Exec, m *jsonrpc.Message) {
 	default:
 		t.hold(x)
 		t.answerGets(x)
-		if t.Status != before {
-			t.changed(x)
-		}
+		t.changed(x)
 		t.watch(x)
 	}
 }
@@ -165,9 +164,7 @@ func (t *modernTask) finish(x *Exec) {
 	raw := t.detailed(x, "complete")
 	t.answerWith(x, raw)
 	t.drive(x)
-	for _, w := range t.Watchers {
-		x.Do(Tell{To: w.Op, Name: "task", Data: t.detailed(x, "")})
-	}
+	t.changed(x)
 	x.Do(Snap{Key: t.handle(x), Value: raw}, Unwake{Name: "look"})
 	if t.up("result") {
 		x.Do(Shut{Label: "result"})
@@ -199,14 +196,20 @@ func (t *modernTask) drive(x *Exec) {
 	}
 }
 
-// changed tells the listen streams; each message is a full snapshot.
+// changed tells the listen streams what they have not been told yet; each
+// message is a full snapshot.
 func (t *modernTask) changed(x *Exec) {
 	if len(t.Watchers) == 0 || len(t.Task) == 0 {
 		return
 	}
 	raw := t.detailed(x, "")
-	for _, w := range t.Watchers {
-		x.Do(Tell{To: w.Op, Name: "task", Data: raw})
+	sum := sha256.Sum256(raw)
+	digest := hex.EncodeToString(sum[:8])
+	for i := range t.Watchers {
+		if w := &t.Watchers[i]; w.Shown != digest {
+			w.Shown = digest
+			x.Do(Tell{To: w.Op, Name: "task", Data: raw})
+		}
 	}
 }
 
