@@ -19,6 +19,7 @@ type fakeServer struct {
 	mu        sync.Mutex
 	exchanges []*fakeExchange
 	drain     bool // the scenario is over: nobody can be reached any more
+	noListen  bool // subscriptions/listen is refused without a step for it
 }
 
 // fakeExchange is one Outgoing and what the scenario says to it.
@@ -69,9 +70,24 @@ func (c *fakeConn) Do(ctx context.Context, out session.Outgoing) (session.Stream
 		}
 		e.msg = m
 	}
+	if c.s.noListen && e.method() == "subscriptions/listen" {
+		m, err := jsonrpc.Decode(jsonrpc.NewError(e.msg.ID, -32601, "method not found", nil), jsonrpc.Limits{})
+		if err != nil {
+			return nil, err
+		}
+		e.env = &translate.Envelope{Status: 404, Header: http.Header{"Content-Type": {"application/json"}}}
+		e.events <- fakeEvent{msg: m}
+		e.events <- fakeEvent{end: true}
+		return e, nil
+	}
 	c.s.mu.Lock()
 	if c.s.drain {
 		c.s.mu.Unlock()
+		if out.Verb == http.MethodGet { // not tried again and again for days
+			e.env = &translate.Envelope{Status: 405}
+			e.events <- fakeEvent{end: true}
+			return e, nil
+		}
 		return nil, &session.DialError{Fail: session.FailUnreachable, Upstream: c.target.Upstream, Err: errors.New("the scenario is over")}
 	}
 	c.s.exchanges = append(c.s.exchanges, e)

@@ -1,0 +1,108 @@
+package session_test
+
+import "testing"
+
+// Cases from the field, one test a row: the scenarios that hold its right
+// values.
+
+func runCase(t *testing.T, scenarios ...string) {
+	for _, name := range scenarios {
+		t.Run(name, func(t *testing.T) { runScenario(t, name) })
+	}
+}
+
+func TestCaseB1_ResultRetrieval(t *testing.T) {
+	runCase(t, "modern-task", "legacy-poll-broken")
+}
+
+func TestCaseB3_FailedAndIsError(t *testing.T) {
+	runCase(t, "legacy-tool-error", "legacy-tool-error-completed", "legacy-failed", "legacy-early-error", "modern-failed")
+}
+
+func TestCaseB4_HandleShapeAndWhoMayReceiveOne(t *testing.T) {
+	runCase(t, "legacy-task-polling", "legacy-driven", "legacy-failed", "modern-required", "modern-required-refuse")
+}
+
+func TestCaseB6_CancelOfFinishedTask(t *testing.T) {
+	runCase(t, "legacy-cancel", "legacy-cancel-finished", "legacy-held-result", "modern-cancel")
+}
+
+func TestCaseB8_NotFoundAfterReconnect(t *testing.T) {
+	runCase(t, "legacy-unknown-task", "legacy-expiry", "modern-session-lost", "modern-removed-methods", "pass-sealed")
+}
+
+func TestCaseB9_TTLAndPollIntervalForms(t *testing.T) {
+	runCase(t, "legacy-ttl-forms", "legacy-expiry")
+}
+
+func TestCaseB11_BlockingResult(t *testing.T) {
+	runCase(t, "legacy-result-waiters", "legacy-result-400s", "legacy-watched", "legacy-early-handle", "legacy-question-lost-stream")
+}
+
+func TestCaseB12_InputRequiredNeverSeen(t *testing.T) {
+	runCase(t, "modern-question-get", "modern-question-result", "legacy-question-on-get")
+}
+
+func TestCaseB14_RelatedTaskMetadata(t *testing.T) {
+	runCase(t, "legacy-task-polling", "legacy-question", "modern-question-get", "modern-question-result", "modern-required")
+}
+
+func TestCaseB15_RequiredFieldsOfModernResults(t *testing.T) {
+	runCase(t, "legacy-tools-list", "modern-required", "modern-discover")
+}
+
+func TestCaseB18_URLElicitationBetweenLegacyPeers(t *testing.T) {
+	runCase(t, "pass-legacy")
+}
+
+func TestCaseB22_DisconnectVersusCancel(t *testing.T) {
+	runCase(t, "modern-gone", "legacy-early-cancel", "legacy-driven", "pass-modern")
+}
+
+func TestCaseB23_LogLevel(t *testing.T) { runCase(t, "modern-call", "legacy-log-level") }
+
+func TestCaseB25_BigNumbers(t *testing.T) {
+	runCase(t, "modern-call", "legacy-held-result", "pass-legacy", "pass-modern")
+}
+
+func TestCaseB26_UnknownFields(t *testing.T) {
+	runCase(t, "legacy-initialize", "legacy-tools-list", "modern-call", "pass-legacy", "pass-modern")
+}
+
+func TestCaseB29_UnicodeAndEscapes(t *testing.T) { runCase(t, "pass-legacy") }
+
+func TestCaseB36_Unauthorized(t *testing.T) {
+	runCase(t, "pass-unauthorized", "legacy-unauthorized", "modern-unauthorized")
+}
+
+func TestCaseB42_FieldNamesUnitsTimestamps(t *testing.T) {
+	runCase(t, "legacy-ttl-forms", "modern-listen", "modern-failed")
+}
+
+func TestCaseB43_PollPacing(t *testing.T) {
+	runCase(t, "legacy-task-polling", "modern-task", "legacy-poll-pacing")
+}
+
+func TestCaseB44_InputRequestsAndAnswers(t *testing.T) {
+	runCase(t, "modern-question-get", "modern-question-result", "legacy-question", "legacy-question-lost-stream",
+		"legacy-question-vanished", "legacy-question-error", "legacy-sampling-refused")
+}
+
+func TestCaseB45_TaskSupport(t *testing.T) {
+	runCase(t, "modern-discover", "modern-task", "modern-required", "modern-required-refuse", "modern-driven-asks",
+		"legacy-initialize", "legacy-tools-list")
+}
+
+func TestCaseB47_RoutingByHandle(t *testing.T) {
+	runCase(t, "legacy-unknown-task", "modern-removed-methods", "modern-listen", "pass-sealed")
+}
+
+func TestCaseB49_ElicitationModes(t *testing.T) { runCase(t, "legacy-question-error") }
+
+func TestCaseB52_RequestsBeforeInitialized(t *testing.T) {
+	runCase(t, "modern-discover", "legacy-before-initialized")
+}
+
+func TestCaseB54_SamplingWithTools(t *testing.T) { runCase(t, "legacy-sampling-refused") }
+
+func TestCaseB61_MetaOfTheHandle(t *testing.T) { runCase(t, "legacy-task-polling", "modern-task") }
