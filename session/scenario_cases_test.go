@@ -76,7 +76,7 @@ func TestCaseB36_Unauthorized(t *testing.T) {
 }
 
 func TestCaseB42_FieldNamesUnitsTimestamps(t *testing.T) {
-	runCase(t, "legacy-ttl-forms", "modern-listen", "modern-failed")
+	runCase(t, "legacy-ttl-forms", "modern-listen", "modern-listen-finished", "modern-failed")
 }
 
 func TestCaseB43_PollPacing(t *testing.T) {
@@ -85,7 +85,7 @@ func TestCaseB43_PollPacing(t *testing.T) {
 
 func TestCaseB44_InputRequestsAndAnswers(t *testing.T) {
 	runCase(t, "modern-question-get", "modern-question-result", "legacy-question", "legacy-question-lost-stream",
-		"legacy-question-vanished", "legacy-question-error", "legacy-sampling-refused")
+		"legacy-question-vanished", "legacy-question-error", "legacy-sampling-refused", "legacy-early-question", "modern-parked")
 }
 
 func TestCaseB45_TaskSupport(t *testing.T) {
