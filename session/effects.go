@@ -167,10 +167,17 @@ type exchange struct {
 }
 
 func (r *Runner) open(id OpID, e openAt) {
-	ctx, cancel := context.WithCancel(r.ctx)
+	// Not a child of r.ctx: Close cancels the open exchanges itself, and to
+	// enter and leave a parent costs each request a lock.
+	ctx, cancel := context.WithCancel(context.Background())
 	ex := &exchange{name: e.exchange, cancel: cancel}
 	key := upKey{id, e.Label}
 	r.mu.Lock()
+	if r.ctx.Err() != nil {
+		r.mu.Unlock()
+		cancel()
+		return
+	}
 	if old := r.ups[key]; old != nil {
 		old.cancel()
 	}
@@ -179,7 +186,7 @@ func (r *Runner) open(id OpID, e openAt) {
 	if e.Label == "result" && id.Kind() == "mtask" {
 		r.hold(key)
 	}
-	r.wg.Go(func() { r.run(ctx, key, ex, e) })
+	r.spawn(func() { r.run(ctx, key, ex, e) })
 }
 
 // live says whether ex still is what its operation knows under key.

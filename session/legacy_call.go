@@ -87,7 +87,7 @@ func (c *legacyCall) client(x *Exec, ev Event) {
 	if translate.CanRequireInput(m.Method) {
 		x.Keep(&c.base, slotRequest, raw)
 	}
-	c.open(x, raw, sess.ServerVersion, ev.Caller.Header)
+	c.openAs(x, raw, modernHeaders(m, ev.Caller.Header), sess.ServerVersion)
 }
 
 // admit checks params.task and sets room aside for a result we may hold.
@@ -121,6 +121,12 @@ func (c *legacyCall) admit(x *Exec, task jsonrpc.Value) bool {
 
 func (c *legacyCall) open(x *Exec, raw []byte, version string, header http.Header) {
 	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: c.As, Out: modernOut(raw, version, header), Feeds: c.Stream})
+}
+
+// openAs is open where the headers are known already.
+func (c *legacyCall) openAs(x *Exec, raw []byte, header http.Header, version string) {
+	out := Outgoing{Verb: http.MethodPost, Msg: raw, Version: version, Header: header}
+	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: c.As, Out: out, Feeds: c.Stream})
 }
 
 func (c *legacyCall) server(x *Exec, ev Event) {

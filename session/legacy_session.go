@@ -33,6 +33,8 @@ type legacySession struct {
 	Version       string          `json:",omitempty"`
 	ClientInfo    json.RawMessage `json:",omitempty"`
 	ClientCaps    json.RawMessage `json:",omitempty"`
+	PlainCaps     json.RawMessage `json:",omitempty"` // ClientCaps as modern requests carry them
+	TaskCaps      json.RawMessage `json:",omitempty"` // with the tasks extension
 	// UpSession is the server's own session id where it is legacy.
 	UpSession string   `json:",omitempty"`
 	LogLevel  string   `json:",omitempty"`
@@ -166,6 +168,8 @@ func (s *legacySession) initialize(x *Exec, ev Event) {
 	s.Limit = x.r.limitKey(ev.Caller)
 	s.ClientInfo = rawOr(m.At("params", "clientInfo"), `{"name":"unknown","version":"0"}`)
 	s.ClientCaps = rawOr(m.At("params", "capabilities"), "{}")
+	s.PlainCaps = translate.ClientCapsToModern(s.ClientCaps, false)
+	s.TaskCaps = translate.ClientCapsToModern(s.ClientCaps, true)
 	asked, _ := m.At("params", "protocolVersion").Str()
 	s.Version = translate.NegotiateLegacy(asked)
 	s.Waiting = waiter{Stream: ev.Label, ID: json.RawMessage(m.ID.Raw())}
@@ -182,10 +186,11 @@ func (s *legacySession) initialize(x *Exec, ev Event) {
 
 // modernRequest is what this session's requests carry toward a modern server.
 func (s *legacySession) modernRequest(withTasks bool) translate.ModernRequest {
-	return translate.ModernRequest{
-		Version: s.ServerVersion, ClientInfo: s.ClientInfo, LogLevel: s.LogLevel,
-		ClientCaps: translate.ClientCapsToModern(s.ClientCaps, withTasks),
+	r := translate.ModernRequest{Version: s.ServerVersion, ClientInfo: s.ClientInfo, LogLevel: s.LogLevel, ClientCaps: s.PlainCaps}
+	if withTasks {
+		r.ClientCaps = s.TaskCaps
 	}
+	return r
 }
 
 func (s *legacySession) discover(x *Exec) {
@@ -197,16 +202,20 @@ func (s *legacySession) discover(x *Exec) {
 // modernOut is a message of ours toward a modern server with the headers it
 // wants (2026-07-28 streamable-http, Standard Request Headers).
 func modernOut(raw []byte, version string, header http.Header) Outgoing {
-	out := Outgoing{Verb: http.MethodPost, Msg: raw, Version: version, Header: header.Clone()}
-	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
-	if err != nil {
-		return out
+	out := Outgoing{Verb: http.MethodPost, Msg: raw, Version: version, Header: header}
+	if m, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
+		out.Header = modernHeaders(m, header)
 	}
-	if out.Header == nil {
-		out.Header = http.Header{}
-	}
-	for k, v := range translate.StandardHeaders(m) {
-		out.Header[k] = v
+	return out
+}
+
+// modernHeaders joins the headers m wants with the caller's.
+func modernHeaders(m *jsonrpc.Message, header http.Header) http.Header {
+	out := translate.StandardHeaders(m)
+	for k, v := range header {
+		if _, ours := out[k]; !ours {
+			out[k] = v
+		}
 	}
 	return out
 }

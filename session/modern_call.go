@@ -41,6 +41,8 @@ type modernCall struct {
 	raw []byte // the client's message, in the step that brought it
 }
 
+func (c *modernCall) endStep() { c.raw = nil }
+
 func (c *modernCall) Step(x *Exec, ev Event) {
 	switch ev.Kind {
 	case EvClient:
@@ -240,17 +242,9 @@ func (c *modernCall) send(x *Exec) {
 		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, "", nil))
 		return
 	}
-	raw := translate.RequestToLegacy(m, translate.LegacyRequest{Task: c.AsTask})
 	c.UpID = x.NextID("up/" + string(c.Pool))
-	if r, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
-		// The session is shared, so ids and tokens of its callers may be equal.
-		e := r.Edit()
-		e.Set(r.Root(), "id", intRaw(c.UpID))
-		if token := r.At("params", "_meta", translate.MetaProgress); token.Exists() {
-			e.Replace(token, intRaw(c.UpID))
-		}
-		raw = e.Bytes()
-	}
+	// The session is shared, so ids and tokens of its callers may be equal.
+	raw := translate.RequestToLegacy(m, translate.LegacyRequest{Task: c.AsTask, ID: intRaw(c.UpID)})
 	if !c.kept(slotRequest) && !c.Tried && c.Ready.Session != "" {
 		// A session the server has forgotten (404) has run nothing: the call is
 		// sent once more in a new one.
@@ -340,16 +334,12 @@ func (c *modernCall) response(x *Exec, ev Event) {
 		x.Do(Done{})
 		return
 	}
-	raw := translate.ResultToModern(c.Method, m, c.Ready.ServerInfo)
-	if r, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
-		raw = withID(r, rawID(c.ID))
-	}
-	c.finish(x, Out{Raw: raw, Final: true})
+	c.finish(x, Out{Raw: translate.ResultToModern(c.Method, m, c.ID, c.Ready.ServerInfo), Final: true})
 }
 
 func (c *modernCall) error(x *Exec, m *jsonrpc.Message) {
 	code, _ := m.Error().Get("code").Int()
-	raw := translate.ResultToModern(c.Method, m, nil)
+	raw := translate.ResultToModern(c.Method, m, nil, nil)
 	if code == -32042 {
 		// URL elicitation has another form in the modern era and its code must
 		// not be emitted (2026-07-28 basic/index, Error Codes).

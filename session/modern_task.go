@@ -87,6 +87,8 @@ type modernBirth struct {
 
 func (t *modernTask) handle(x *Exec) string { return string(x.ID[len("mtask:"):]) }
 
+func (t *modernTask) endStep() { t.paidNow, t.paced = nil, false }
+
 func (t *modernTask) Step(x *Exec, ev Event) {
 	t.ID = t.handle(x)
 	if !t.Live && !t.revive(x, ev) {

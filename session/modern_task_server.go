@@ -192,7 +192,7 @@ func (t *modernTask) drive(x *Exec) {
 			x.reply(d.Stream, jsonrpc.NewError(d.id(), -32603, "the server's result could not be read", nil))
 			return
 		}
-		x.reply(d.Stream, translate.ResultToModern("tools/call", m, t.Ready.ServerInfo))
+		x.reply(d.Stream, translate.ResultToModern("tools/call", m, nil, t.Ready.ServerInfo))
 	}
 }
 

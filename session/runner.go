@@ -81,6 +81,9 @@ type Runner struct {
 	rand     io.Reader
 
 	looks  *rate.Limiter // paced exchanges
+	warm   warm
+	work   chan func() // to a worker that is idle
+	idle   atomic.Int64
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
@@ -153,6 +156,7 @@ func New(o Options) (*Runner, error) {
 		r.rand = rand.Reader
 	}
 	r.lag = sync.NewCond(&r.mu)
+	r.warm, r.work = newWarm(), make(chan func())
 	r.looks = rate.NewLimiter(rate.Limit(r.policy.PollRate), int(r.policy.PollRate)+1)
 	r.id = "r" + r.token(6)
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
@@ -173,6 +177,9 @@ func (r *Runner) Close() error {
 	if r.timer != nil {
 		r.timer.Stop()
 	}
+	for _, ex := range r.ups {
+		ex.cancel()
+	}
 	r.lag.Broadcast()
 	r.mu.Unlock()
 	r.wg.Wait()
@@ -184,6 +191,7 @@ func (r *Runner) Close() error {
 // two messages to show that nothing else is needed.
 func (r *Runner) Forget() {
 	r.snaps.Purge()
+	r.warm.forget()
 	r.mu.Lock()
 	r.ids = map[string]*idBlock{}
 	r.timers = nil
@@ -264,7 +272,7 @@ func (r *Runner) step(id OpID, ev Event) {
 			r.log.Error("read operation", "kind", id.Kind(), "err", err)
 			return
 		default:
-			if err := json.Unmarshal(entry.Value, m); err != nil {
+			if m, err = r.warm.take(id, entry, m); err != nil {
 				r.log.Error("operation state is damaged; it is dropped", "kind", id.Kind(), "err", err)
 				_ = r.store.Delete(r.ctx, key, entry.Version)
 				return
@@ -278,8 +286,12 @@ func (r *Runner) step(id OpID, ev Event) {
 		x.heard = ev.exchange
 		m.Step(x, ev)
 		r.settle(m.ops(), x)
-		if err := r.save(key, entry.Version, m, x.done); err == nil {
+		version, err := r.save(key, entry.Version, m, x.done)
+		if err == nil {
 			r.execute(id, m.ops(), x)
+			if !x.done {
+				r.warm.put(id, version, m)
+			}
 			return
 		} else if !errors.Is(err, ErrConflict) {
 			r.log.Error("write operation", "kind", id.Kind(), "err", err)
@@ -327,25 +339,18 @@ func (r *Runner) settle(b *base, x *Exec) {
 	}
 }
 
-func (r *Runner) save(key string, version uint64, m machine, done bool) error {
+func (r *Runner) save(key string, version uint64, m machine, done bool) (uint64, error) {
 	if done {
 		if version == Absent {
-			return nil
+			return 0, nil
 		}
-		return r.store.Delete(r.ctx, key, version)
+		return 0, r.store.Delete(r.ctx, key, version)
 	}
 	raw, err := json.Marshal(m)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = r.store.Put(r.ctx, key, raw, version)
-	return err
-}
-
-// load reads an operation's state without stepping it.
-func (r *Runner) load(id OpID, m machine) bool {
-	entry, err := r.store.Get(r.ctx, opKey(id))
-	return err == nil && json.Unmarshal(entry.Value, m) == nil
+	return r.store.Put(r.ctx, key, raw, version)
 }
 
 // idBlock hands out integers of a sequence; the store knows the block's end.

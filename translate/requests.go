@@ -76,6 +76,9 @@ type Param struct {
 type LegacyRequest struct {
 	// Task adds params.task (2025-11-25 tasks, Task Parameters).
 	Task bool
+	// ID, if set, takes the place of the request's id and progress token: a
+	// session several callers share knows each by a number of its own.
+	ID []byte
 }
 
 // RequestToLegacy turns a modern client's request into a legacy one: the
@@ -84,8 +87,14 @@ type LegacyRequest struct {
 func RequestToLegacy(m *jsonrpc.Message, r LegacyRequest) []byte {
 	e := m.Edit()
 	params := m.Params()
+	if len(r.ID) > 0 {
+		setMember(e, m.Root(), "id", r.ID)
+		if token := params.Get("_meta").Get(MetaProgress); token.Exists() {
+			e.Replace(token, r.ID)
+		}
+	}
 	if !params.Exists() {
-		return m.Raw
+		return e.Bytes()
 	}
 	editMeta(e, params, append([]string{MetaRelatedTask}, requestMeta...))
 	if !CanRequireInput(m.Method) {

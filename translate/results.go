@@ -125,12 +125,6 @@ func retireCode(e *jsonrpc.Edit, rpcError jsonrpc.Value) {
 	}
 }
 
-func errorToModern(m *jsonrpc.Message) []byte {
-	e := m.Edit()
-	retireCode(e, m.Error())
-	return e.Bytes()
-}
-
 // ErrorToModern turns a legacy server's error object, as a task or a driven
 // call carries it, into a modern one.
 func ErrorToModern(rpcError []byte) []byte {
@@ -147,12 +141,17 @@ func ErrorToModern(rpcError []byte) []byte {
 // resultType on all, cache hints where the schema wants them (2026-07-28
 // server/utilities/caching), serverInfo in _meta (basic/index, Per-response
 // protocol fields).
-func ResultToModern(method string, m *jsonrpc.Message, serverInfo []byte) []byte {
+// id, if given, takes the place of the message's own.
+func ResultToModern(method string, m *jsonrpc.Message, id, serverInfo []byte) []byte {
+	e := m.Edit()
+	if len(id) > 0 {
+		setMember(e, m.Root(), "id", id)
+	}
 	if m.Kind == jsonrpc.ErrorResponse {
-		return errorToModern(m)
+		retireCode(e, m.Error())
+		return e.Bytes()
 	}
 	result := m.Result()
-	e := m.Edit()
 	setMember(e, result, "resultType", []byte(`"complete"`))
 	if cacheable[method] {
 		fillCacheHints(e, result)

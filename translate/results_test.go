@@ -9,14 +9,14 @@ import (
 func TestCaseB15_FieldsModernResultsNeed(t *testing.T) {
 	hints := []string{"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
 	for _, r := range methods {
-		got := inner(t, ResultToModern(r.Method, result(t, `{"a":1}`), nil))
+		got := inner(t, ResultToModern(r.Method, result(t, `{"a":1}`), nil, nil))
 		want := `{"a":1,"resultType":"complete"}`
 		if slices.Contains(hints, r.Method) {
 			want = `{"a":1,"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 		}
 		same(t, r.Method, got, want)
 	}
-	same(t, "a method nobody defined", inner(t, ResultToModern("vendor/x", result(t, `{}`), nil)), `{"resultType":"complete"}`)
+	same(t, "a method nobody defined", inner(t, ResultToModern("vendor/x", result(t, `{}`), nil, nil)), `{"resultType":"complete"}`)
 	for _, tt := range []struct{ why, in, want string }{
 		{"kept", `{"tools":[],"ttlMs":5,"cacheScope":"public"}`, `"ttlMs":5,"cacheScope":"public"`},
 		{"negative", `{"tools":[],"ttlMs":-1,"cacheScope":"x"}`, `"ttlMs":0,"cacheScope":"private"`},
@@ -24,11 +24,11 @@ func TestCaseB15_FieldsModernResultsNeed(t *testing.T) {
 		{"no number", `{"tools":[],"ttlMs":"5","cacheScope":null}`, `"ttlMs":0,"cacheScope":"private"`},
 		{"null", `{"tools":[],"ttlMs":null}`, `"ttlMs":0,"cacheScope":"private"`},
 	} {
-		same(t, tt.why, inner(t, ResultToModern("tools/list", result(t, tt.in), nil)), `{"tools":[],"resultType":"complete",`+tt.want+`}`)
+		same(t, tt.why, inner(t, ResultToModern("tools/list", result(t, tt.in), nil, nil)), `{"tools":[],"resultType":"complete",`+tt.want+`}`)
 	}
-	same(t, "the case", inner(t, ResultToModern("tools/list", result(t, `{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`), nil)),
+	same(t, "the case", inner(t, ResultToModern("tools/list", result(t, `{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`), nil, nil)),
 		`{"tools":[{"name":"a","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`)
-	same(t, "a server that says it already", inner(t, ResultToModern("tools/call", result(t, `{"content":[],"resultType":7}`), nil)), `{"content":[],"resultType":"complete"}`)
+	same(t, "a server that says it already", inner(t, ResultToModern("tools/call", result(t, `{"content":[],"resultType":7}`), nil, nil)), `{"content":[],"resultType":"complete"}`)
 }
 
 // They leave again toward legacy; members of the same name elsewhere stay.
@@ -54,9 +54,9 @@ func TestCaseB15_TowardLegacy(t *testing.T) {
 // protocol fields), beside what is there; related-task goes.
 func TestResultMeta(t *testing.T) {
 	const info = `{"name":"s","version":"1"}`
-	same(t, "joined", inner(t, ResultToModern("tools/call", result(t, `{"content":[],"_meta":{"com.x/a":1,"io.modelcontextprotocol/related-task":{"taskId":"t"}}}`), []byte(info))),
+	same(t, "joined", inner(t, ResultToModern("tools/call", result(t, `{"content":[],"_meta":{"com.x/a":1,"io.modelcontextprotocol/related-task":{"taskId":"t"}}}`), nil, []byte(info))),
 		`{"content":[],"resultType":"complete","_meta":{"com.x/a":1,"io.modelcontextprotocol/serverInfo":`+info+`}}`)
-	same(t, "made", inner(t, ResultToModern("tools/call", result(t, `{"content":[]}`), []byte(info))),
+	same(t, "made", inner(t, ResultToModern("tools/call", result(t, `{"content":[]}`), nil, []byte(info))),
 		`{"content":[],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":`+info+`}}`)
 	raw, _ := ResultToLegacy("tools/call", result(t, `{"content":[],"resultType":"complete","_meta":{"com.x/a":1,"io.modelcontextprotocol/serverInfo":`+info+`}}`), false)
 	same(t, "taken out", inner(t, raw), `{"content":[],"_meta":{"com.x/a":1}}`)
@@ -90,7 +90,7 @@ func TestCaseB20_ResourceNotFound(t *testing.T) {
 		if string(raw) != in(tt.legacy) || lost != nil {
 			t.Errorf("%s toward legacy: %s", tt.why, raw)
 		}
-		if got := ResultToModern(tt.method, decode(t, in(tt.code)), []byte(`{}`)); string(got) != in(tt.modern) {
+		if got := ResultToModern(tt.method, decode(t, in(tt.code)), nil, []byte(`{}`)); string(got) != in(tt.modern) {
 			t.Errorf("%s toward modern: %s", tt.why, got)
 		}
 		// Inline, as the error of a task or a driven call.
@@ -111,7 +111,7 @@ func TestCaseB20_ResourceNotFound(t *testing.T) {
 func TestCaseB26_NothingElseChanges(t *testing.T) {
 	const rest = `"content":[{"type":"text","text":"x","annotations":{"audience":["user"]},"_meta":{"v/k":1},"vendorX":[1]}],"structuredContent":{"s":7,"e":{},"n":null,"f":1.0},"futureField":true`
 	const meta = `"_meta":{"com.x/t":"1","traceparent":"00-a-b-01"}`
-	got := ResultToModern("tools/call", result(t, `{`+rest+`,`+meta+`}`), nil)
+	got := ResultToModern("tools/call", result(t, `{`+rest+`,`+meta+`}`), nil, nil)
 	if string(got) != `{"jsonrpc":"2.0","id":1,"result":{`+rest+`,`+meta+`,"resultType":"complete"}}` {
 		t.Errorf("toward modern: %s", got)
 	}
@@ -174,7 +174,7 @@ func TestToolsToModern(t *testing.T) {
 		`{"name":"j","execution":{}}`:                               `{"name":"j","execution":{}}`,
 		`{"name":"j"}`:                                              `{"name":"j"}`,
 	} {
-		got := inner(t, ResultToModern("tools/list", result(t, `{"tools":[`+in+`]}`), nil))
+		got := inner(t, ResultToModern("tools/list", result(t, `{"tools":[`+in+`]}`), nil, nil))
 		same(t, in, got, `{"tools":[`+want+`],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`)
 	}
 }

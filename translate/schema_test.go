@@ -43,7 +43,7 @@ func TestSchemaResultsToModern(t *testing.T) {
 	for method, raws := range legacyResults {
 		for _, raw := range raws {
 			for _, info := range serverInfos {
-				v.Validate(t, "modern", method, schematest.Result, ResultToModern(method, result(t, raw), []byte(info)))
+				v.Validate(t, "modern", method, schematest.Result, ResultToModern(method, result(t, raw), nil, []byte(info)))
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func TestSchemaResultsToLegacy(t *testing.T) {
 	v := schematest.Load(t)
 	for method, raws := range legacyResults {
 		for _, raw := range raws {
-			modern := decode(t, string(ResultToModern(method, result(t, raw), []byte(serverInfos[2]))))
+			modern := decode(t, string(ResultToModern(method, result(t, raw), nil, []byte(serverInfos[2]))))
 			for _, tasks := range []bool{true, false} {
 				back, _ := ResultToLegacy(method, modern, tasks)
 				v.Validate(t, "legacy", method, schematest.Result, back)
@@ -357,7 +357,7 @@ func TestSchemaErrors(t *testing.T) {
 	} {
 		m := decode(t, `{"jsonrpc":"2.0","id":1,"error":`+raw+`}`)
 		for _, method := range []string{"resources/read", "tools/call"} {
-			modern := ResultToModern(method, m, nil)
+			modern := ResultToModern(method, m, nil, nil)
 			v.Validate(t, "modern", method, schematest.Error, modern)
 			for code := range retiredCodes {
 				if n, _ := decode(t, string(modern)).Error().Get("code").Int(); n == code {

@@ -143,7 +143,7 @@ func TestResultsThereAndBack(t *testing.T) {
 		"vendor/x":                 {`{}`, `{"_meta":{},"deep":{"e":{},"l":[],"n":null}}`},
 	} {
 		for _, raw := range raws {
-			there := ResultToModern(method, result(t, raw), []byte(`{"name":"s","version":"1"}`))
+			there := ResultToModern(method, result(t, raw), nil, []byte(`{"name":"s","version":"1"}`))
 			back, lost := ResultToLegacy(method, decode(t, string(there)), false)
 			if len(lost) > 0 {
 				t.Errorf("%s: lost %v", method, lost)
