@@ -22,6 +22,7 @@ type poolSession struct {
 	Session    string          `json:",omitempty"`
 	Version    string          `json:",omitempty"`
 	Init       json.RawMessage `json:",omitempty"` // result of initialize
+	View       poolReady       `json:",omitzero"`  // what calls need of it
 	ClientInfo json.RawMessage `json:",omitempty"`
 	ClientCaps json.RawMessage `json:",omitempty"` // legacy form
 	Waiting    []OpID          `json:",omitempty"`
@@ -181,6 +182,7 @@ func (p *poolSession) opened(x *Exec, ev Event) {
 	}
 	p.Version, _ = m.Result().Get("protocolVersion").Str()
 	p.Init = json.RawMessage(m.Result().Raw())
+	p.View = p.look()
 	x.Do(Shut{Label: "init"})
 	delete(p.Ups, "init")
 	p.open(x, "inited", Outgoing{Verb: http.MethodPost, Msg: jsonrpc.NewNotification("notifications/initialized", nil)})
@@ -219,7 +221,10 @@ func (p *poolSession) ready(x *Exec) {
 	}
 }
 
-func (p *poolSession) view() poolReady {
+func (p *poolSession) view() poolReady { return p.View }
+
+// look reads what calls need out of the initialize result, once.
+func (p *poolSession) look() poolReady {
 	init := translate.ParseResult(p.Init)
 	caps := init.Get("capabilities")
 	return poolReady{
