@@ -14,6 +14,7 @@ type warm struct {
 	// others to read and never change.
 	own   *lru.Cache[OpID, warmed]
 	views *lru.Cache[OpID, warmed]
+	masks *lru.Cache[string, string]
 }
 
 type warmed struct {
@@ -26,12 +27,14 @@ const warmMax = 8192
 func newWarm() warm {
 	own, _ := lru.New[OpID, warmed](warmMax)
 	views, _ := lru.New[OpID, warmed](warmMax)
-	return warm{own, views}
+	masks, _ := lru.New[string, string](warmMax)
+	return warm{own, views, masks}
 }
 
 func (w warm) forget() {
 	w.own.Purge()
 	w.views.Purge()
+	w.masks.Purge()
 }
 
 // transient machines have fields that live for one step only.

@@ -112,9 +112,6 @@ func (c *legacyCall) admit(x *Exec, task jsonrpc.Value) bool {
 		return false
 	}
 	c.Task, c.TTL = true, min(ms, x.Policy.MaxTTL.Milliseconds())
-	if ms > 0 {
-		x.Do(Loss{What: string(translate.LossRequestedTTL)})
-	}
 	x.Do(Wake{Name: "handle", At: x.Now.Add(x.Policy.TaskHandleAfter)})
 	return true
 }
@@ -283,6 +280,9 @@ func (c *legacyCall) born(x *Exec, result, task jsonrpc.Value) {
 	}
 	b := c.birth()
 	b.ServerID, b.Task = id, json.RawMessage(task.Raw())
+	if c.TTL > 0 {
+		x.Do(Loss{What: string(translate.LossRequestedTTL)})
+	}
 	x.Free(string(x.ID))
 	if c.Handle != "" {
 		x.Do(Tell{To: taskOp(c.Handle), Name: "alias", Data: mustJSON(b)}, Done{})

@@ -214,6 +214,7 @@ func (t *legacyTask) hold(x *Exec, result json.RawMessage) {
 	t.Held = true
 	x.Do(Put{Key: heldKey(t.handle(x)), Value: result})
 	v := translate.ParseResult(result)
+	t.Task = translate.WithoutMessage(translate.ParseResult(t.Task)) // old progress
 	status := translate.LegacyStatus(translate.Completed, translate.IsError(v), x.Policy.ToolErrorsCompleted)
 	message := ""
 	if status == translate.Failed {

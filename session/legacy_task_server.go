@@ -84,6 +84,10 @@ func (t *legacyTask) absorb(x *Exec, result jsonrpc.Value) {
 	if nested := translate.TaskOf(result); nested.Exists() {
 		task = nested
 	}
+	if task.Get("status").Type() != jsonrpc.String {
+		t.troubled(x, []byte(`{"code":-32603,"message":"the server's answer to tasks/get is no task"}`))
+		return
+	}
 	if t.Final {
 		// The payload was evicted; its task's end is known and stays.
 		x.Do(Snap{Key: t.handle(x), Value: result.Raw()})

@@ -10,9 +10,21 @@ import (
 // or the address of callers who cannot be told apart.
 func (r *Runner) limitKey(c Caller) string {
 	if c.Open {
-		return r.handles.MaskText("address", c.Address)
+		return r.mask("address", c.Address)
 	}
-	return r.handles.Mask(c.Principal)
+	return r.mask("principal", string(c.Principal))
+}
+
+// mask is Handles.MaskText with the answers of late kept: the same few callers
+// come again and again.
+func (r *Runner) mask(kind, text string) string {
+	key := kind + "\x00" + text
+	if m, ok := r.warm.masks.Get(key); ok {
+		return m
+	}
+	m := r.handles.MaskText(kind, text)
+	r.warm.masks.Add(key, m)
+	return m
 }
 
 // within says whether one more of a kind may be made under key.

@@ -79,9 +79,9 @@ func (c *modernCall) Step(x *Exec, ev Event) {
 // told apart lease one each, so that nothing of one reaches another.
 func poolOf(x *Exec, caller Caller, info, caps []byte, lease string) OpID {
 	if caller.Open {
-		return OpID("pool:" + x.Handles().MaskText("lease", lease))
+		return OpID("pool:" + x.Handles().MaskText("lease", lease)) // each once
 	}
-	return OpID("pool:" + x.Handles().MaskText("pool", x.r.upstream+"\x00"+string(caller.Principal)+"\x00"+string(info)+"\x00"+string(caps)))
+	return OpID("pool:" + x.r.mask("pool", x.r.upstream+"\x00"+string(caller.Principal)+"\x00"+string(info)+"\x00"+string(caps)))
 }
 
 func (c *modernCall) client(x *Exec, ev Event) {
@@ -205,11 +205,8 @@ func (c *modernCall) proceed(x *Exec) {
 
 // decide: whether the call becomes a legacy task (design section 5).
 func (c *modernCall) decide(x *Exec) {
-	known := toolSupport{}
-	if raw, ok := x.Get(toolsKey(c.Pool)); ok {
-		_ = json.Unmarshal(raw, &known)
-	}
-	support := known[c.Name]
+	raw, _ := x.Get(toolsKey(c.Pool))
+	support := toolSupport(raw).of(c.Name)
 	if (support == "required" || support == "optional") && !x.r.within(countTasks, c.Limit, x.Policy.Tasks) {
 		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, "too many tasks; try again when some have ended", []byte(`{"retryAfterMs":1000}`)))
 		return

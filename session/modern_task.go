@@ -309,6 +309,9 @@ func (t *modernTask) detailed(x *Exec, kind string) []byte {
 	case t.Paid != "" && translate.Terminal(t.Status):
 		p = t.payload(x)
 		view.Status = translate.ModernStatus(t.Status, p.Result != nil, p.Error != nil)
+		if m, _ := translate.ParseResult(t.taskRaw()).Get("statusMessage").Str(); p.Error != nil && m == "" {
+			view.Message = translate.FailureText(jsonrpc.Value{}, translate.ParseResult(p.Error))
+		}
 	case t.Park.asking():
 		view.Status = translate.InputRequired
 	}

@@ -53,11 +53,15 @@ func (t *modernTask) looked(x *Exec, m *jsonrpc.Message) {
 		t.lookFailed(x, m)
 		return
 	}
-	t.Seen, t.Lost, t.Tries = true, false, 0
 	task := m.Result()
 	if nested := translate.TaskOf(task); nested.Exists() {
 		task = nested
 	}
+	if task.Get("status").Type() != jsonrpc.String {
+		t.troubled(x, []byte(`{"code":-32603,"message":"the server's answer to tasks/get is no task"}`))
+		return
+	}
+	t.Seen, t.Lost, t.Tries = true, false, 0
 	t.Task = json.RawMessage(task.Raw())
 	t.Status, _ = task.Get("status").Str()
 	t.pace(x, task)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -30,7 +31,7 @@ type poolSession struct {
 	Used       time.Time       `json:",omitzero"`
 	GetTries   int             `json:",omitempty"`
 	NoGet      bool            `json:",omitempty"` // the server offers no GET stream
-	Tools      []byte          `json:",omitempty"` // name -> support, while pages come
+	Tools      toolSupport     `json:",omitempty"` // while pages come
 	Pages      int             `json:",omitempty"`
 	ToolWait   []OpID          `json:",omitempty"`
 	Listens    []OpID          `json:",omitempty"`
@@ -440,8 +441,32 @@ func toolsKey(pool OpID) string { return "tools/" + string(pool) }
 // maxToolPages bounds how far a list is followed.
 const maxToolPages = 50
 
-// toolSupport is what calls need to know of a server's tools.
-type toolSupport map[string]string
+// toolSupport is what calls need to know of a server's tools: a line each,
+// the name as a JSON string, a colon, the taskSupport. Kept as text so that a
+// call finds its tool without decoding a list of thousands.
+type toolSupport []byte
+
+func (s toolSupport) add(name, support string) toolSupport {
+	if len(s) == 0 {
+		s = append(s, '\n')
+	}
+	s = append(s, jsonrpc.Quote(name)...)
+	s = append(s, ':')
+	s = append(s, support...)
+	return append(s, '\n')
+}
+
+// of returns the taskSupport of a tool, or "". A JSON string holds no line
+// end, so a match at a line's start is the tool itself.
+func (s toolSupport) of(name string) string {
+	key := append(append([]byte{'\n'}, jsonrpc.Quote(name)...), ':')
+	_, rest, ok := bytes.Cut(s, key)
+	if !ok {
+		return ""
+	}
+	support, _, _ := bytes.Cut(rest, []byte{'\n'})
+	return string(support)
+}
 
 func (p *poolSession) listTools(x *Exec) {
 	if p.Phase != "ready" || p.up("tools") {
@@ -462,17 +487,12 @@ func (p *poolSession) openTools(x *Exec, cursor string) {
 }
 
 func (p *poolSession) toolPage(x *Exec, m *jsonrpc.Message) {
-	known := toolSupport{}
-	if len(p.Tools) > 0 {
-		_ = json.Unmarshal(p.Tools, &known)
-	}
 	for tool := range m.Result().Get("tools").Elems() {
 		name, ok := tool.Get("name").Str()
-		if support := translate.TaskSupport(tool); ok && support != "" {
-			known[name] = support
+		if support := translate.TaskSupport(tool); ok && translate.KnownTaskSupport(support) {
+			p.Tools = p.Tools.add(name, support)
 		}
 	}
-	p.Tools = mustJSON(known)
 	if cursor, _ := m.Result().Get("nextCursor").Str(); cursor != "" && p.Pages < maxToolPages {
 		p.openTools(x, cursor)
 		return
@@ -481,10 +501,7 @@ func (p *poolSession) toolPage(x *Exec, m *jsonrpc.Message) {
 }
 
 func (p *poolSession) toolsDone(x *Exec) {
-	if p.Tools == nil {
-		p.Tools = []byte("{}")
-	}
-	x.Do(Put{Key: toolsKey(x.ID), Value: p.Tools})
+	x.Do(Put{Key: toolsKey(x.ID), Value: append([]byte{}, p.Tools...)})
 	for _, op := range p.ToolWait {
 		x.Do(Tell{To: op, Name: "tools"})
 	}

@@ -197,6 +197,12 @@ func setMember(e *jsonrpc.Edit, obj jsonrpc.Value, key string, raw []byte) {
 	}
 }
 
+// KnownTaskSupport: one of the three words (2025-11-25 tasks, Tool-Level
+// Negotiation).
+func KnownTaskSupport(s string) bool {
+	return s == "required" || s == "optional" || s == "forbidden"
+}
+
 // TaskSupport reads execution.taskSupport of one tool of a legacy tools/list.
 func TaskSupport(tool jsonrpc.Value) string {
 	s, _ := tool.Get("execution").Get("taskSupport").Str()

@@ -457,3 +457,10 @@ func Restate(task jsonrpc.Value, status, message, updated string) []byte {
 	}
 	return e.Bytes()
 }
+
+// WithoutMessage drops a legacy Task's statusMessage.
+func WithoutMessage(task jsonrpc.Value) []byte {
+	e := task.Edit()
+	deleteMember(e, task, "statusMessage")
+	return e.Bytes()
+}
