@@ -22,6 +22,8 @@ func (x *exchange) batch(raw []byte) {
 		return
 	}
 	x.fillCaller()
+	x.s.enter(x, func(error) {}) // see hand
+	defer x.s.leave(x)
 	g := newGather(x)
 	requests := 0
 	for _, m := range msgs {

@@ -232,6 +232,10 @@ func (x *exchange) hand(msg *jsonrpc.Message) {
 	stream := x.s.o.Hub.NewStream()
 	x.tapID = stream.ID
 	x.fillCaller()
+	// Counted before the hub sees it: the server may be at work long before
+	// Client returns, and Shutdown waits for what is counted only.
+	x.s.enter(x, func(error) {})
+	defer x.s.leave(x)
 	x.s.o.Hub.Client(x.r.Context(), x.inbound(stream.ID, msg), stream)
 	x.answer(stream)
 }
