@@ -89,6 +89,9 @@ func (q *questions) add(x *Exec, requests jsonrpc.Value) {
 		}
 		if !translate.IsQuestion(method) {
 			item.Refused = true
+			if method == "" {
+				item.Method = "an answer to what is no request"
+			}
 		}
 		q.Open = append(q.Open, item)
 	}

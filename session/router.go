@@ -179,8 +179,14 @@ func unsendable(m *jsonrpc.Message) (translate.Cond, string) {
 	if translate.EncodeHeader(m.Method) != m.Method {
 		return translate.CondUnknownMethod, "method not found"
 	}
-	if key := translate.NameMember(m.Method); key != "" && m.At("params", key).Type() != jsonrpc.String {
-		return translate.CondInvalidParams, "params." + key + " must be a string"
+	if key := translate.NameMember(m.Method); key != "" {
+		name := m.At("params", key)
+		if name.Type() != jsonrpc.String {
+			return translate.CondInvalidParams, "params." + key + " must be a string"
+		}
+		if s, _ := name.Str(); len(s) > translate.MaxHeaderValue || len(translate.EncodeHeader(s)) > translate.MaxHeaderValue {
+			return translate.CondInvalidParams, "params." + key + " is too long"
+		}
 	}
 	return translate.CondNone, ""
 }
