@@ -100,6 +100,29 @@ func TestShutdownEndsStreamsAndAwaitsCalls(t *testing.T) {
 	})
 }
 
+// TestShutdownAwaitsHandingOver: the hub may answer long after the server
+// began to work for a call, and may itself take its time to return.
+func TestShutdownAwaitsHandingOver(t *testing.T) {
+	for _, body := range []string{ping, batchBody} {
+		bubble(t, func(t *testing.T) {
+			r := newRig(t, &fakeHub{on: func(in session.Inbound, s *session.ClientStream) {
+				time.Sleep(5 * time.Second)
+				echo(in, s)
+			}}, nil)
+			call := r.start(req("POST", body))
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := r.server.Shutdown(ctx); err != nil {
+				t.Errorf("Shutdown: %v", err)
+			}
+			if got := <-call; got.status != 200 || !strings.Contains(got.body, string(result("1"))) {
+				t.Errorf("call: %+v", got)
+			}
+		})
+	}
+}
+
 func TestShutdownAtTheDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, drainHub(), nil)
