@@ -35,7 +35,7 @@ func (e *encodingError) Error() string {
 // flushes them.
 func (s *stream) decoded() (io.Reader, error) {
 	var codings []string
-	for _, line := range s.resp.Header["Content-Encoding"] {
+	for _, line := range s.codings {
 		for coding := range strings.SplitSeq(line, ",") {
 			coding = strings.ToLower(strings.TrimSpace(coding))
 			if coding != "" && coding != "identity" {
@@ -118,7 +118,7 @@ func (s *stream) fillFromBody() {
 		s.end(io.EOF)
 		return
 	}
-	msgs, err := decode(raw)
+	msgs, err := s.decode(raw)
 	if err != nil {
 		s.note(raw)
 		s.end(s.bodyError(err))
@@ -187,9 +187,9 @@ func (s *stream) readBody() ([]byte, error) {
 		return nil, errBusy
 	}
 	if declared >= 0 && mediaType(s.resp) == jsonType {
-		return readExactly(s.meter, int(declared))
+		return readExactly(&s.meter, int(declared))
 	}
-	head, err := readHead(s.meter)
+	head, err := readHead(&s.meter)
 	if err == io.EOF {
 		return head, nil
 	}
@@ -197,10 +197,10 @@ func (s *stream) readBody() ([]byte, error) {
 		return nil, err
 	}
 	if !looksJSON(head) {
-		_, _ = io.CopyN(io.Discard, s.meter, drainBytes)
+		_, _ = io.CopyN(io.Discard, &s.meter, drainBytes)
 		return head, nil
 	}
-	return readAll(s.meter, head, limit)
+	return readAll(&s.meter, head, limit)
 }
 
 // readHead reads enough to tell what a body is; io.EOF says that it was all.

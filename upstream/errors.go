@@ -62,21 +62,6 @@ func (h *HTTP) sendError(s *stream, err error, reached bool) *session.DialError 
 	return s.e.fail(kind, &textError{text, err})
 }
 
-// beforeRequest says that err is one of connecting, so that no request was
-// sent. It serves requests without a body; for others the body tells.
-func beforeRequest(err error) bool {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Op == "dial" || op.Op == "proxyconnect"
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return true
-	}
-	return errors.Is(err, http.ErrSchemeMismatch)
-}
-
 // advice is what to do about err, where we know.
 func (h *HTTP) advice(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

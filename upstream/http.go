@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strings"
@@ -215,7 +216,7 @@ func (h *HTTP) Dial(_ context.Context, target session.Target) (session.Conn, err
 			Err:      errors.New("no upstream of this name is configured"),
 		}
 	}
-	return &httpConn{h: h, e: e, target: target, open: make(map[*stream]struct{})}, nil
+	return &httpConn{h: h, e: e, target: target}, nil
 }
 
 // Close closes idle sockets and waits for bodies that are being drained, which
@@ -250,7 +251,7 @@ type httpConn struct {
 	target session.Target
 
 	mu     sync.Mutex // protects the fields below
-	open   map[*stream]struct{}
+	open   []*stream  // each at its index
 	closed bool
 }
 
@@ -276,7 +277,10 @@ func (c *httpConn) Do(ctx context.Context, out session.Outgoing) (session.Stream
 
 func (c *httpConn) newStream(ctx context.Context, out session.Outgoing) (*stream, error) {
 	s := &stream{h: c.h, c: c, e: c.e, sent: out.Msg, id: c.h.nextID()}
+	s.meter = meter{budget: c.h.opts.Budget, max: int64(c.h.opts.MaxMessage)}
+	s.trace.GotConn = func(httptrace.GotConnInfo) { s.reached.Store(true) }
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.ctx = httptrace.WithClientTrace(s.ctx, &s.trace)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := context.Cause(ctx)
@@ -287,7 +291,8 @@ func (c *httpConn) newStream(ctx context.Context, out session.Outgoing) (*stream
 		s.cancel(err)
 		return nil, c.e.fail(session.FailUnreachable, err)
 	}
-	c.open[s] = struct{}{}
+	s.index = len(c.open)
+	c.open = append(c.open, s)
 	s.mu.Lock() // shut, which may begin at once, waits for it
 	s.forget = context.AfterFunc(ctx, func() { s.shut(context.Cause(ctx)) })
 	s.mu.Unlock()
@@ -296,15 +301,19 @@ func (c *httpConn) newStream(ctx context.Context, out session.Outgoing) (*stream
 
 func (c *httpConn) forget(s *stream) {
 	c.mu.Lock()
-	delete(c.open, s)
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	last := len(c.open) - 1
+	c.open[s.index] = c.open[last]
+	c.open[s.index].index = s.index
+	c.open[last] = nil
+	c.open = c.open[:last]
 }
 
 // Close closes all open streams.
 func (c *httpConn) Close() error {
 	c.mu.Lock()
 	c.closed = true
-	open := slices.Collect(maps.Keys(c.open))
+	open := slices.Clone(c.open)
 	c.mu.Unlock()
 	for _, s := range open {
 		s.Close()

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"taskbridge/session"
@@ -23,6 +22,13 @@ const (
 	acceptGet  = "text/event-stream"
 	jsonType   = "application/json"
 	sseType    = "text/event-stream"
+)
+
+// Shared values of headers: net/http only reads them.
+var (
+	valJSON       = []string{jsonType}
+	valAcceptPost = []string{acceptPost}
+	valAcceptGet  = []string{acceptGet}
 )
 
 // ownHeaders are set here and nowhere else, so neither an upstream's own
@@ -74,7 +80,7 @@ func (e *endpoint) setOwn(name string, values []string) error {
 // the upstream or of ours.
 func (c *httpConn) requestHeader(out session.Outgoing) http.Header {
 	e := c.e
-	hd := make(http.Header, len(e.header)+len(out.Header)+6)
+	hd := make(http.Header, len(e.header)+len(out.Header)+len(c.target.Credential)+4)
 	for name, values := range out.Header {
 		name = http.CanonicalHeaderKey(name)
 		if !ownHeaders[name] && !authorityHeaders[name] {
@@ -106,10 +112,10 @@ func (c *httpConn) requestHeader(out session.Outgoing) http.Header {
 	}
 	switch verbOf(out) {
 	case http.MethodPost:
-		hd["Content-Type"] = []string{jsonType}
-		hd["Accept"] = []string{acceptPost}
+		hd["Content-Type"] = valJSON
+		hd["Accept"] = valAcceptPost
 	case http.MethodGet:
-		hd["Accept"] = []string{acceptGet}
+		hd["Accept"] = valAcceptGet
 	}
 	return hd
 }
@@ -121,44 +127,15 @@ func verbOf(out session.Outgoing) string {
 	return out.Verb
 }
 
-// sentBody is a request body that knows whether anything was read from it:
-// net/http reads the first byte only once there is a connection, so an unread
-// body was never sent. The transport may still read it after RoundTrip.
-type sentBody struct {
-	bytes.Reader
-	read *atomic.Bool
-}
-
-func newSentBody(msg []byte, read *atomic.Bool) *sentBody {
-	b := &sentBody{read: read}
-	b.Reset(msg)
-	return b
-}
-
-func (b *sentBody) Read(p []byte) (int, error) {
-	b.read.Store(true)
-	return b.Reader.Read(p)
-}
-
-// WriteTo hides that of bytes.Reader, which would go past Read.
-func (b *sentBody) WriteTo(w io.Writer) (int64, error) {
-	b.read.Store(true)
-	return b.Reader.WriteTo(w)
-}
-
-func (*sentBody) Close() error { return nil }
-
 // send sends out and follows the redirects that stay with the endpoint.
 func (h *HTTP) send(s *stream, out session.Outgoing) (*http.Response, error) {
 	header := s.c.requestHeader(out)
 	h.cookies.add(header, s.c.target, out.Session)
-	read := new(atomic.Bool)
 	at := s.e.url
 	for hop := 0; ; hop++ {
-		resp, err := h.transport.RoundTrip(newRequest(s.ctx, s.e, at, header, out, read))
+		resp, err := h.transport.RoundTrip(newRequest(s.ctx, s.e, at, header, out))
 		if err != nil {
-			reached := read.Load() || len(out.Msg) == 0 && !beforeRequest(err) || hop > 0
-			return nil, h.sendError(s, err, reached)
+			return nil, h.sendError(s, err, s.reached.Load())
 		}
 		if resp.StatusCode < 200 {
 			resp.Body.Close()
@@ -184,23 +161,27 @@ func (h *HTTP) send(s *stream, out session.Outgoing) (*http.Response, error) {
 	}
 }
 
-func newRequest(ctx context.Context, e *endpoint, at *url.URL, header http.Header, out session.Outgoing, read *atomic.Bool) *http.Request {
+func newRequest(ctx context.Context, e *endpoint, at *url.URL, header http.Header, out session.Outgoing) *http.Request {
 	req := &http.Request{
 		Method: verbOf(out),
 		URL:    at,
 		Header: header,
 		Host:   e.host,
 	}
-	if len(out.Msg) > 0 {
-		req.Body = newSentBody(out.Msg, read)
-		req.ContentLength = int64(len(out.Msg))
+	if msg := out.Msg; len(msg) > 0 {
+		// A reader net/http knows for one that never blocks: header and a small
+		// body leave in one write.
+		req.Body = io.NopCloser(bytes.NewReader(msg))
+		req.ContentLength = int64(len(msg))
 		// Lets the transport start over where nothing was sent yet.
-		req.GetBody = func() (io.ReadCloser, error) { return newSentBody(out.Msg, read), nil }
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(msg)), nil }
 	}
 	return req.WithContext(ctx)
 }
 
-func (h *HTTP) nextID() string { return "up-" + strconv.FormatInt(h.streams.Add(1), 10) }
+func (h *HTTP) nextID() string {
+	return string(strconv.AppendInt([]byte("up-"), h.streams.Add(1), 10))
+}
 
 // tapSent shows the tap what goes up: the message and the protocol's own
 // headers, never a credential.

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"taskbridge/session"
@@ -50,23 +54,29 @@ type stream struct {
 	id   string
 	sent []byte // the message that went up
 
+	index int // in c.open, with c.mu
+
 	// ctx is the exchange's own: the caller's ends it through shut, so that a
 	// finished exchange can still be drained when its caller has gone.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	trace   httptrace.ClientTrace
+	reached atomic.Bool // there was a connection, so the request may have been sent
 
 	// Set before the stream is handed out, then read only; until then Close may
 	// come from the conn, so resp is set under mu.
-	resp *http.Response
-	env  *translate.Envelope
+	resp    *http.Response
+	env     *translate.Envelope
+	codings []string // Content-Encoding
 
 	// Next's own; ownership passes with reading.
-	meter   *meter
+	meter   meter
 	events  *sse.Reader
 	pending []*jsonrpc.Message
-	begun   bool // the body was looked at
-	framed  bool // a frame was given out
-	skipped int  // events that were no messages
+	one     [1]*jsonrpc.Message // backs pending, which seldom has more
+	begun   bool                // the body was looked at
+	framed  bool                // a frame was given out
+	skipped int                 // events that were no messages
 
 	mu       sync.Mutex // protects the fields below
 	reading  bool       // a Next is under way
@@ -96,12 +106,9 @@ func (s *stream) begin(resp *http.Response) error {
 		resp.Body.Close()
 		return s.e.fail(session.FailBroken, cause)
 	}
-	s.env = &translate.Envelope{Status: resp.StatusCode, Header: make(http.Header, len(keptHeaders))}
-	for _, name := range keptHeaders {
-		if v := resp.Header[name]; len(v) > 0 {
-			s.env.Header[name] = v
-		}
-	}
+	s.codings = resp.Header["Content-Encoding"]
+	maps.DeleteFunc(resp.Header, func(name string, _ []string) bool { return !slices.Contains(keptHeaders, name) })
+	s.env = &translate.Envelope{Status: resp.StatusCode, Header: resp.Header}
 	if resp.Request.Method == http.MethodDelete {
 		s.h.cookies.drop(s.c.target, resp.Request.Header.Get("Mcp-Session-Id"))
 	}
@@ -178,9 +185,6 @@ func (s *stream) enter() error {
 		return s.e.fail(session.FailBroken, errors.New("two Next calls on one stream at once"))
 	}
 	s.reading = true
-	if s.meter == nil {
-		s.meter = &meter{budget: s.h.opts.Budget, max: int64(s.h.opts.MaxMessage)}
-	}
 	return nil
 }
 
@@ -230,7 +234,7 @@ func (s *stream) fill() {
 		}
 		s.meter.r = body
 		if s.isSSE() {
-			s.events = sse.NewReader(s.meter, s.h.opts.MaxMessage)
+			s.events = sse.NewReader(&s.meter, s.h.opts.MaxMessage)
 		}
 	}
 	if s.events == nil {
@@ -269,7 +273,7 @@ func (s *stream) takeEvent(ev sse.Event) {
 	if len(ev.Data) == 0 {
 		return
 	}
-	msgs, err := decode(ev.Data)
+	msgs, err := s.decode(ev.Data)
 	if err != nil {
 		if s.skipped++; s.skipped == 1 {
 			s.h.log.Warn("skipped an event that is no JSON-RPC message; further ones on this stream are not logged",
@@ -283,10 +287,10 @@ func (s *stream) takeEvent(ev sse.Event) {
 
 // decode reads one message, or the array of them a 2025-03-26 server may send
 // (2025-03-26 basic, Batching).
-func decode(raw []byte) ([]*jsonrpc.Message, error) {
+func (s *stream) decode(raw []byte) ([]*jsonrpc.Message, error) {
 	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
 	if err == nil {
-		return []*jsonrpc.Message{m}, nil
+		return append(s.one[:0], m), nil
 	}
 	if err == jsonrpc.ErrBatch {
 		return jsonrpc.DecodeBatch(raw, jsonrpc.Limits{})
@@ -358,7 +362,7 @@ func (s *stream) shut(cause error) {
 	}
 	s.closed, s.cause = true, cause
 	idle, finished := !s.reading, s.answered || s.short()
-	if idle && s.meter != nil {
+	if idle {
 		s.meter.handedOver()
 	}
 	if s.released {
