@@ -293,9 +293,9 @@ func (s *legacySession) discovered(x *Exec, m *jsonrpc.Message) {
 
 func (s *legacySession) ready(x *Exec, raw []byte) {
 	s.Phase = sessionReady
+	x.Do(counted(countSessions, s.Limit, 1)...) // before the client can ask for more
 	x.Do(Send{Stream: s.Waiting.Stream, Out: Out{Raw: raw, Final: true, Header: http.Header{headerSession: {s.ID}}}})
 	x.Do(Wake{Name: "idle", At: x.Now.Add(x.Policy.SessionIdle)})
-	x.Do(counted(countSessions, s.Limit, 1)...)
 	s.Waiting, s.Request, s.Modern = waiter{}, nil, ""
 }
 

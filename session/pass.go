@@ -201,10 +201,10 @@ func (p *passCall) end(x *Exec, ev Event) {
 		// anew as it would without us (2025-11-25 basic/transports).
 		x.Do(Tell{To: sessionOp(p.Session), Name: "lost"})
 		x.refuse(p.Stream, p.Era, rawID(p.ID), translate.CondUnknownSession, "the server no longer knows this session; send initialize again", nil)
-	case p.Begun && p.ID == nil:
-		x.Do(Send{Stream: p.Stream, Out: Out{Final: true}})
 	case p.ID == nil && status/100 == 2 && p.Verb == http.MethodPost:
 		x.Do(Send{Stream: p.Stream, Out: Out{Final: true, Status: 202}})
+	case p.Begun && p.ID == nil:
+		x.Do(Send{Stream: p.Stream, Out: Out{Final: true}})
 	case p.ID == nil && status != 0 && ev.Fail == FailNone:
 		x.Do(Send{Stream: p.Stream, Out: Out{Final: true, Status: status, Header: passHeaders(ev.Frame.HTTP.Header)}})
 	default:
