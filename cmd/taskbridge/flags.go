@@ -100,16 +100,26 @@ func (e *enumFlag) Set(s string) error {
 	return nil
 }
 
-// durationFlag is a duration above zero that names its unit.
-type durationFlag time.Duration
+// durationFlag is a duration that names its unit, and is above zero unless
+// zero means something.
+type durationFlag struct {
+	value *time.Duration
+	zero  bool
+}
 
 func durationVar(fs *pflag.FlagSet, p *time.Duration, name string, def time.Duration, usage string) {
 	*p = def
-	fs.Var((*durationFlag)(p), name, usage)
+	fs.Var(&durationFlag{p, def == 0}, name, usage)
 }
 
-func (d *durationFlag) String() string { return time.Duration(*d).String() }
-func (d *durationFlag) Type() string   { return "duration" }
+func (d *durationFlag) Type() string { return "duration" }
+
+func (d *durationFlag) String() string {
+	if d.value == nil || *d.value == 0 {
+		return "0" // pflag takes it for no default
+	}
+	return d.value.String()
+}
 
 func (d *durationFlag) Set(s string) error {
 	v, err := time.ParseDuration(s)
@@ -118,10 +128,10 @@ func (d *durationFlag) Set(s string) error {
 		return fmt.Errorf("a duration needs a unit, as in %sms or %ss", s, s)
 	case err != nil:
 		return errors.New("want a duration such as 500ms, 10s or 2m")
-	case v <= 0:
+	case v < 0 || v == 0 && !d.zero:
 		return errors.New("must be above zero")
 	}
-	*d = durationFlag(v)
+	*d.value = v
 	return nil
 }
 

@@ -37,6 +37,8 @@ func TestUsage(t *testing.T) {
 		{"no unit", with("--drain-timeout", "10"), `--drain-timeout "10": a duration needs a unit, as in 10ms or 10s` + "\n" + seeServe},
 		{"no duration", with("--task-handle-after", "soon"), `--task-handle-after "soon": want a duration such as 500ms, 10s or 2m` + "\n" + seeServe},
 		{"negative", with("--connect-timeout=-1s"), `--connect-timeout "-1s": must be above zero` + "\n" + seeServe},
+		{"negative wait", with("--inline-wait=-1s"), `--inline-wait "-1s": must be above zero` + "\n" + seeServe},
+		{"zero", with("--drain-timeout", "0s"), `--drain-timeout "0s": must be above zero` + "\n" + seeServe},
 		{"size", with("--max-message", "big"), `--max-message "big": want a size such as 64MiB or 1048576` + "\n" + seeServe},
 		{"size limit", with("--max-message", "2GiB"), "--max-message: at most 1GiB\n" + seeServe},
 		{"bool", with("--allow-open=maybe"), `--allow-open "maybe": want true or false` + "\n" + seeServe},
@@ -97,7 +99,7 @@ func TestHelpAndVersion(t *testing.T) {
 var samples = map[string]string{
 	"upstream-era": "legacy", "tool-errors": "completed", "undeclared-tasks": "refuse", "log-level": "debug", "log-format": "json",
 	"allow-open": "true", "once": "true", "json": "true",
-	"task-handle-after": "1.5s", "drain-timeout": "3s", "connect-timeout": "4s", "max-message": "3MiB",
+	"task-handle-after": "1.5s", "drain-timeout": "3s", "inline-wait": "2s", "connect-timeout": "4s", "max-message": "3MiB",
 }
 
 func value(f *pflag.Flag) []string {

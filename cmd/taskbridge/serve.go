@@ -34,6 +34,7 @@ type serveFlags struct {
 
 	toolErrors, undeclared    string
 	handleAfter, drainTimeout time.Duration
+	inlineWait                time.Duration
 	maxMessage                int64
 }
 
@@ -78,6 +79,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	enumVar(fs, &f.toolErrors, "tool-errors", "failed", []string{"failed", "completed"}, "how a task whose tool reports an error looks to legacy clients")
 	enumVar(fs, &f.undeclared, "undeclared-tasks", "drive", []string{"drive", "refuse"}, "what becomes of a plain call of a tool that runs only as a task")
 	durationVar(fs, &f.handleAfter, "task-handle-after", 500*time.Millisecond, "how long a legacy task call waits for the server before it gets a task of ours")
+	durationVar(fs, &f.inlineWait, "inline-wait", 0, "how long a fresh task of a legacy server may finish before a modern client gets its handle; 0 gives it at once")
 	fs.BoolVar(&f.allowOpen, "allow-open", false, "let unverified callers use the credential given with --header")
 	durationVar(fs, &f.drainTimeout, "drain-timeout", 10*time.Second, "how long calls in flight may take after SIGTERM")
 	sizeVar(fs, &f.maxMessage, "max-message", 64<<20, "largest message, either way")
@@ -91,7 +93,7 @@ func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
 		allowedHosts: f.allowedHosts, allowedOrigins: f.origin, publicURL: f.publicURL,
 		policy: session.Policy{
 			ToolErrorsCompleted: f.toolErrors == "completed", RefuseUndeclared: f.undeclared == "refuse",
-			TaskHandleAfter: f.handleAfter,
+			TaskHandleAfter: f.handleAfter, InlineWait: f.inlineWait,
 		},
 	}
 	c.era, _ = translate.ParseEra(f.era)

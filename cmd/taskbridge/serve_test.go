@@ -188,3 +188,13 @@ func TestServeUpstreamDown(t *testing.T) {
 		t.Errorf("%v %d %s", err, r.Status, r.Raw)
 	}
 }
+
+// TestServeInlineWait: a task that is over in time is answered without one.
+func TestServeInlineWait(t *testing.T) {
+	srv := peers.NewLegacyServer(peers.ServerOptions{})
+	c := modernClient(t, serve(t, "--upstream", peer(t, srv), "--inline-wait", "20s").url)
+	r, err := c.Call(t.Context(), "tools/call", map[string]any{"name": "slow_compute", "arguments": map[string]any{"seconds": 0.2, "label": "it"}})
+	if err != nil || r.Text() != "Computed it for 200ms." {
+		t.Errorf("%v %s", err, r.Raw)
+	}
+}
