@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"time"
 
 	"taskbridge/session"
 	"taskbridge/translate"
@@ -22,8 +23,8 @@ func (x *exchange) batch(raw []byte) {
 		return
 	}
 	x.fillCaller()
-	x.s.enter(x, func(error) {}) // see hand
-	defer x.s.leave(x)
+	x.s.enter() // see hand
+	defer x.s.leave()
 	g := newGather(x)
 	requests := 0
 	for _, m := range msgs {
@@ -139,23 +140,23 @@ func (g *gather) pump(p part) {
 	}
 }
 
-// Next is part of source. Answers are kept until all are there; once the
+// NextBefore is part of source. Answers are kept until all are there; once the
 // reply is an event stream they follow as events.
-func (g *gather) Next(ctx context.Context) (session.Out, bool) {
+func (g *gather) NextBefore(ctx context.Context, timeout <-chan time.Time, stop <-chan struct{}) (o session.Out, ok, timedOut bool) {
 	for {
 		if g.x.streaming && len(g.done) > 0 {
 			out := g.done[0]
 			g.done = g.done[1:]
-			return session.Out{Raw: out.Raw, EventID: out.EventID}, true
+			return session.Out{Raw: out.Raw, EventID: out.EventID}, true, false
 		}
 		if g.pending == 0 {
-			return g.last(), true
+			return g.last(), true, false
 		}
 		select {
 		case p := <-g.outs:
 			g.x.tap(p.stream.ID, p.out)
 			if !p.out.Final {
-				return p.out, true
+				return p.out, true, false
 			}
 			g.pending--
 			if p.out.Raw != nil {
@@ -164,8 +165,12 @@ func (g *gather) Next(ctx context.Context) (session.Out, bool) {
 			if p.out.Status >= 300 && g.failed.Status == 0 {
 				g.failed = p.out
 			}
+		case <-timeout:
+			return session.Out{}, false, true
+		case <-stop:
+			return session.Out{}, false, false
 		case <-ctx.Done():
-			return session.Out{}, false
+			return session.Out{}, false, false
 		}
 	}
 }

@@ -15,6 +15,9 @@ const (
 	// firstRead is what a body gets before any of it has come: memory follows
 	// what was received, not what was declared.
 	firstRead = 16 << 10
+	// growth is how many times what was received a body of declared length,
+	// which is reserved, may take: each step copies what there is.
+	growth = 8
 	// bodyRate is the least rate in bytes a second at which a body must come
 	// once Limits.BodyTimeout is used up.
 	bodyRate = 16 << 10
@@ -74,14 +77,17 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, rc *http.Respo
 		// write is not meant for it.
 		rc.SetWriteDeadline(time.Time{})
 	}
-	body := http.MaxBytesReader(w, r.Body, limit)
+	body := r.Body // net/http lets no more come than was declared
+	if declared < 0 {
+		body = http.MaxBytesReader(w, body, limit)
+	}
 	buf := make([]byte, 0, size)
 	start := time.Now()
 	for {
 		if len(buf) == cap(buf) && int64(len(buf)) != declared {
-			if size = min(2*int64(cap(buf)), limit); declared > 0 {
-				size = min(size, declared)
-			} else if !took.grow(size) {
+			if declared > 0 {
+				size = min(growth*size, declared)
+			} else if size = min(2*size, limit); !took.grow(size) {
 				return nil, translate.CondBusy
 			}
 			if size > int64(cap(buf)) {

@@ -18,7 +18,7 @@ type exchange struct {
 	s  *Server
 	w  http.ResponseWriter
 	r  *http.Request
-	rc *http.ResponseController
+	rc http.ResponseController
 
 	start  time.Time
 	caller session.Caller
@@ -50,7 +50,7 @@ type exchange struct {
 //
 // Only then does the hub see the message, once.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{s: s, w: w, r: r, rc: http.NewResponseController(w), start: time.Now()}
+	x := &exchange{s: s, w: w, r: r, rc: *http.NewResponseController(w), start: time.Now()}
 	x.took = reservation{all: s.o.Budget, large: s.large}
 	defer x.finish()
 	cond, done := s.guard.admit(w, r)
@@ -152,7 +152,7 @@ func (x *exchange) post() {
 		x.refuse(translate.CondNotAcceptable, "want Accept: application/json, text/event-stream", nil)
 		return
 	}
-	raw, cond := x.s.readBody(x.w, x.r, x.rc, &x.took)
+	raw, cond := x.s.readBody(x.w, x.r, &x.rc, &x.took)
 	if cond != translate.CondNone {
 		x.refuse(cond, "", nil)
 		return
@@ -234,8 +234,8 @@ func (x *exchange) hand(msg *jsonrpc.Message) {
 	x.fillCaller()
 	// Counted before the hub sees it: the server may be at work long before
 	// Client returns, and Shutdown waits for what is counted only.
-	x.s.enter(x, func(error) {})
-	defer x.s.leave(x)
+	x.s.enter()
+	defer x.s.leave()
 	x.s.o.Hub.Client(x.r.Context(), x.inbound(stream.ID, msg), stream)
 	x.answer(stream)
 }

@@ -25,15 +25,9 @@ const (
 
 // source yields what an exchange writes. *session.ClientStream is one.
 type source interface {
-	Next(ctx context.Context) (session.Out, bool)
+	NextBefore(ctx context.Context, timeout <-chan time.Time, stop <-chan struct{}) (o session.Out, ok, timedOut bool)
 	Gone()
 }
-
-// Why a stream's context ends beside the client's leaving.
-var (
-	errDrain    = errors.New("server is shutting down")
-	errFinished = errors.New("reply is complete")
-)
 
 var (
 	valJSON      = []string{"application/json"}
@@ -46,6 +40,9 @@ var (
 const (
 	writePiece = 64 << 10
 	keptBuffer = 64 << 10
+	// ownLength is the length from which a reply's length is said here: that of
+	// what it can hold back net/http counts itself, at no cost.
+	ownLength = 1 << 11
 )
 
 // answer writes what src yields until its final Out. The first Out decides the
@@ -53,19 +50,11 @@ const (
 // since clients and the boxes between give up on connections that say nothing.
 func (x *exchange) answer(src source) {
 	defer src.Gone()
-	ctx, cancel := context.WithCancelCause(x.r.Context())
-	x.s.enter(x, cancel)
-	defer x.s.leave(x)
-	defer cancel(errFinished)
-	wait := x.s.o.Limits.Silence
+	ctx, end := x.r.Context(), x.s.end(x.kind)
+	wait := time.NewTimer(x.s.o.Limits.Silence)
+	defer wait.Stop()
 	for {
-		if x.streaming {
-			wait = x.s.o.Limits.KeepAlive
-		}
-		waiting, stop := context.WithTimeout(ctx, wait)
-		out, ok := src.Next(waiting)
-		silent := waiting.Err() != nil
-		stop()
+		out, ok, silent := src.NextBefore(ctx, wait.C, end)
 		var err error
 		switch {
 		case ok:
@@ -73,12 +62,12 @@ func (x *exchange) answer(src source) {
 				return
 			}
 		case ctx.Err() != nil:
-			if errors.Is(context.Cause(ctx), errDrain) {
-				x.endDrained()
-			}
 			return
 		case silent:
 			err = x.keepAlive()
+		case closed(end):
+			x.endDrained()
+			return
 		default:
 			// Ended without an end: the stream passed a bound.
 			x.breakOff()
@@ -88,6 +77,20 @@ func (x *exchange) answer(src source) {
 			x.s.o.Logger.Debug("client stream ended", "error", err)
 			return
 		}
+		if x.streaming {
+			wait.Reset(x.s.o.Limits.KeepAlive)
+		} else {
+			wait.Reset(x.s.o.Limits.Silence)
+		}
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -121,7 +124,9 @@ func (x *exchange) plain(status int, header http.Header, raw []byte) error {
 	x.copyHeader(header)
 	if raw != nil {
 		h["Content-Type"] = valJSON
-		h["Content-Length"] = []string{strconv.Itoa(len(raw))}
+		if len(raw) >= ownLength {
+			h["Content-Length"] = []string{strconv.Itoa(len(raw))}
+		}
 	}
 	x.closeAfterChunked(h)
 	x.status = status

@@ -23,9 +23,14 @@ type Server struct {
 	http       *http.Server
 	drain      atomic.Bool
 
-	mu     sync.Mutex // protects the fields below
-	active map[*exchange]context.CancelCauseFunc
-	idle   chan struct{} // closed when active is empty, nil while nobody waits
+	// closing is closed when Shutdown begins and ends what has no end of its
+	// own; cut is closed at its deadline and ends calls.
+	closing, cut       chan struct{}
+	closeOnce, cutOnce sync.Once
+
+	mu     sync.Mutex    // protects the fields below
+	active int           // exchanges the hub knows of
+	idle   chan struct{} // closed when there are none, nil while nobody waits
 }
 
 var _ http.Handler = (*Server)(nil)
@@ -39,7 +44,8 @@ func newServer(o Options, guard *Guard) *Server {
 		// Whoever says that others come in here must not have them taken for
 		// this machine's user (session.PrincipalRequest).
 		proxySigns: o.PublicURL != "" || foreignHost(o.AllowedHosts),
-		active:     map[*exchange]context.CancelCauseFunc{},
+		closing:    make(chan struct{}),
+		cut:        make(chan struct{}),
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -98,10 +104,10 @@ const drainPause = 500 * time.Millisecond
 // calls were cut off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain.Store(true)
-	s.end(func(x *exchange) bool { return x.kind != kindCall })
+	s.closeOnce.Do(func() { close(s.closing) })
 	err := s.wait(ctx)
 	if err != nil {
-		s.end(func(*exchange) bool { return true })
+		s.cutOnce.Do(func() { close(s.cut) })
 	}
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainPause)
 	defer cancel()
@@ -111,26 +117,23 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// end cancels the exchanges that which picks.
-func (s *Server) end(which func(*exchange) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for x, cancel := range s.active {
-		if which(x) {
-			cancel(errDrain)
-		}
+// end is closed when exchanges of this kind are to end.
+func (s *Server) end(k kind) <-chan struct{} {
+	if k == kindCall {
+		return s.cut
 	}
+	return s.closing
 }
 
 // wait returns when no exchange is active, or with ctx's error.
 func (s *Server) wait(ctx context.Context) error {
 	s.mu.Lock()
 	idle := s.idle
-	if len(s.active) > 0 && idle == nil {
+	if s.active > 0 && idle == nil {
 		idle = make(chan struct{})
 		s.idle = idle
 	}
-	none := len(s.active) == 0
+	none := s.active == 0
 	s.mu.Unlock()
 	if none {
 		return nil
@@ -143,21 +146,16 @@ func (s *Server) wait(ctx context.Context) error {
 	}
 }
 
-func (s *Server) enter(x *exchange, cancel context.CancelCauseFunc) {
+func (s *Server) enter() {
 	s.mu.Lock()
-	s.active[x] = cancel
+	s.active++
 	s.mu.Unlock()
-	if s.draining() && x.kind != kindCall {
-		// It passed the check before drain was set and was missed by end.
-		cancel(errDrain)
-	}
 }
 
-func (s *Server) leave(x *exchange) {
+func (s *Server) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.active, x)
-	if len(s.active) == 0 && s.idle != nil {
+	if s.active--; s.active == 0 && s.idle != nil {
 		close(s.idle)
 		s.idle = nil
 	}

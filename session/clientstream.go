@@ -123,6 +123,14 @@ func (s *ClientStream) waitRoom(ctx context.Context, limit time.Duration) {
 // Next waits for the next Out. ok is false when nothing more will come or ctx
 // is done (its cause is then ctx's).
 func (s *ClientStream) Next(ctx context.Context) (o Out, ok bool) {
+	o, ok, _ = s.NextBefore(ctx, nil, nil)
+	return o, ok
+}
+
+// NextBefore is Next that stops waiting, too, when timeout fires, which
+// timedOut reports, or when stop is closed. It spares its caller a context for
+// each wait.
+func (s *ClientStream) NextBefore(ctx context.Context, timeout <-chan time.Time, stop <-chan struct{}) (o Out, ok, timedOut bool) {
 	for {
 		s.mu.Lock()
 		if len(s.queue) > 0 {
@@ -132,17 +140,21 @@ func (s *ClientStream) Next(ctx context.Context) (o Out, ok bool) {
 			s.bytes -= len(o.Raw)
 			s.mu.Unlock()
 			notify(s.room)
-			return o, true
+			return o, true, false
 		}
 		done := s.ended || s.gone
 		s.mu.Unlock()
 		if done {
-			return Out{}, false
+			return Out{}, false, false
 		}
 		select {
 		case <-s.signal:
+		case <-timeout:
+			return Out{}, false, true
+		case <-stop:
+			return Out{}, false, false
 		case <-ctx.Done():
-			return Out{}, false
+			return Out{}, false, false
 		}
 	}
 }
