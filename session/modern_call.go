@@ -33,6 +33,7 @@ type modernCall struct {
 	Relisted bool            `json:",omitempty"` // the tool list was read anew for this call
 	Gone     bool            `json:",omitempty"` // the client has left
 	Caps     json.RawMessage `json:",omitempty"` // what the client declared
+	Hosted   OpID            `json:",omitempty"` // the task this call was turned into
 	Fly      string          `json:",omitempty"` // its record as a call in flight
 	Parked   bool            `json:",omitempty"` // no stream of the client is open
 	Lost     bool            `json:",omitempty"` // the server's stream broke while parked
@@ -171,7 +172,13 @@ func (c *modernCall) told(x *Exec, ev Event) {
 			c.question(x, m)
 		}
 	case "withdrawn":
+		if c.Hosted != "" {
+			x.Do(Tell{To: c.Hosted, Name: "withdrawn", Data: ev.Data})
+			return
+		}
 		c.Park.withdrawn(ev.Data)
+	case "say", "shut":
+		c.hostedNews(x, ev)
 	case "tools":
 		if !c.up("up") && (c.UpID == 0 || c.Relisted) {
 			c.decide(x)
@@ -277,7 +284,11 @@ func (c *modernCall) server(x *Exec, ev Event) {
 			x.r.metrics.Dropped("answer")
 			return
 		}
-		if c.Parked {
+		switch {
+		case c.Hosted != "":
+			c.hostedAnswer(x, m.Raw)
+			return
+		case c.Parked:
 			c.whileParked(x, m)
 			return
 		}
@@ -288,7 +299,7 @@ func (c *modernCall) server(x *Exec, ev Event) {
 // notification: progress under the client's own token, log lines only as far
 // as this request asked for them (2026-07-28 server/utilities/logging).
 func (c *modernCall) notification(x *Exec, m *jsonrpc.Message) {
-	if c.Parked {
+	if c.Parked || c.Hosted != "" {
 		return // nobody listens
 	}
 	switch m.Method {
@@ -391,11 +402,11 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 		return
 	}
 	op := OpID("mtask:" + handle)
-	b := modernBirth{Pool: c.Pool, As: c.As, Owner: c.Owner, ServerID: id, Task: json.RawMessage(task.Raw()), Ready: c.Ready, Asks: c.Asks, Cancel: c.Gone, Limit: c.Limit}
+	b := modernBirth{Pool: c.Pool, As: c.As, Owner: c.Owner, ServerID: id, Task: json.RawMessage(task.Raw()), Ready: c.Ready, Asks: c.Asks, Cancel: c.Gone, Limit: c.Limit, Caps: c.Caps}
 	x.Do(Put{Key: serverTaskKey(c.Pool, id), Value: []byte(op)}, Tell{To: c.Pool, Name: "lease"})
 	if c.Drive && !c.Gone {
 		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Driven: true, Token: c.Token}
-		b.Caps, b.Digest = c.Caps, c.Park.Digest
+		b.Digest = c.Park.Digest
 		x.Do(Attach{Stream: c.Stream, Op: op}, Tell{To: op, Name: "born", Data: mustJSON(b)})
 		c.done(x)
 		return
@@ -435,6 +446,10 @@ func (c *modernCall) sessionLost(x *Exec) {
 }
 
 func (c *modernCall) ended(x *Exec, ev Event) {
+	if c.Hosted != "" {
+		c.hostedAnswer(x, jsonrpc.NewError(jsonrpc.IntID(0), -32603, "the server's stream was lost", nil))
+		return
+	}
 	if c.Parked {
 		c.Lost = !c.kept(slotPayload)
 		return
@@ -454,7 +469,7 @@ func (c *modernCall) gone(x *Exec) {
 		c.Gone = true
 		return
 	}
-	if c.Parked {
+	if c.Parked || c.Hosted != "" {
 		return
 	}
 	c.cancelUp(x, "the client closed its stream")

@@ -69,5 +69,9 @@ func (t *modernTask) answer(x *Exec, q *serverAsk, m *jsonrpc.Message) {
 	answer := m.At("params", "inputResponses").Get(q.Key)
 	q.Answered = true
 	q.Answer = translate.AnswerToLegacy(rawID(q.ID), answer, t.ServerID)
+	if t.Call != "" {
+		t.sayHosted(x, q)
+		return
+	}
 	t.send(x, "say-"+q.Key, q.Answer)
 }

@@ -18,10 +18,15 @@ func (c *modernCall) question(x *Exec, m *jsonrpc.Message) {
 	case !translate.ClientCan(caps, m.Method, m.Params()):
 		// Undeclared: the server hears an error, the client is not asked.
 		x.Do(Loss{What: string(translate.LossUnaskableInput)})
-		c.say(x, m.ID, jsonrpc.NewError(m.ID, -32602, "the client did not declare "+m.Method+" in this mode", nil))
+		c.say(x, m.ID, unaskable(m))
 		return
 	case !x.Grow(string(x.ID)+"/ask", c.Park.bytes()+int64(len(m.Raw))):
 		c.say(x, m.ID, jsonrpc.NewError(m.ID, -32603, "out of memory budget for questions; try again later", nil))
+		return
+	}
+	if c.Hosted != "" || c.host(x) {
+		x.Free(string(x.ID) + "/ask")
+		x.Do(Tell{To: c.Hosted, Name: "question", Data: m.Raw})
 		return
 	}
 	for _, q := range c.Park.Open {

@@ -43,7 +43,9 @@ type modernTask struct {
 	Park     parked          `json:",omitzero"`
 	Parked   bool            `json:",omitempty"`
 	Inline   json.RawMessage `json:",omitempty"` // what Driver gets when InlineWait is over
-	Caps     json.RawMessage `json:",omitempty"` // of the driven call's client
+	Caps     json.RawMessage `json:",omitempty"` // what the client that asks last declared
+	Call     OpID            `json:",omitempty"` // the plain call behind a hosted task
+	Hosted   bool            `json:",omitempty"` // it was one; the payload stays here
 	Gets     []waiter        `json:",omitempty"`
 	Cancels  []waiter        `json:",omitempty"`
 	Driver   *waiter         `json:",omitempty"`
@@ -80,8 +82,9 @@ type modernBirth struct {
 	Cancel   bool
 	Limit    string
 	Driver   *waiter         `json:",omitempty"`
-	Caps     json.RawMessage `json:",omitempty"` // with Driver
-	Digest   []byte          `json:",omitempty"`
+	Caps     json.RawMessage `json:",omitempty"` // what its client declared
+	Digest   []byte          `json:",omitempty"` // with Driver
+	Call     OpID            `json:",omitempty"` // the plain call behind a hosted task
 	Inline   json.RawMessage `json:",omitempty"` // handle to give when InlineWait is over
 }
 
@@ -117,7 +120,7 @@ func (t *modernTask) revive(x *Exec, ev Event) bool {
 		return true
 	case ev.Kind == EvClient:
 		ref, ok := x.Handles().OpenTask(t.handle(x), taskPrincipal(ev.Caller))
-		if ok {
+		if ok && !ref.Minted {
 			t.Live, t.Owner, t.Pool, t.ServerID, t.Status = true, ref.Principal, OpID(ref.Session), ref.ID, translate.Working
 			x.Do(Put{Key: serverTaskKey(t.Pool, t.ServerID), Value: []byte(x.ID)})
 			return true
@@ -148,6 +151,8 @@ func (t *modernTask) told(x *Exec, ev Event) {
 		}
 	case "withdrawn":
 		t.withdrawn(x, ev.Data)
+	case "answered":
+		t.answered(x, ev.Data)
 	case "status":
 		// A status notification is news: look at once (design: tasks).
 		t.Next = x.Now
@@ -181,7 +186,7 @@ func (t *modernTask) told(x *Exec, ev Event) {
 func (t *modernTask) born(x *Exec, b modernBirth) {
 	t.Pool, t.As, t.Owner, t.ServerID, t.Ready, t.Asks = b.Pool, b.As, b.Owner, b.ServerID, b.Ready, b.Asks
 	t.Task, t.Driver, t.Limit = b.Task, b.Driver, b.Limit
-	t.Caps, t.Park.Digest, t.Inline = b.Caps, b.Digest, b.Inline
+	t.Caps, t.Park.Digest, t.Inline, t.Call = b.Caps, b.Digest, b.Inline, b.Call
 	if t.Inline != nil {
 		x.Do(Wake{Name: "inline", At: x.Now.Add(x.Policy.InlineWait)})
 	}
@@ -226,6 +231,7 @@ func (t *modernTask) client(x *Exec, ev Event) {
 		if caps.Get("elicitation").Exists() || caps.Get("sampling").Exists() || caps.Get("roots").Exists() {
 			t.Asks = true
 		}
+		t.Caps = json.RawMessage(caps.Raw())
 		t.Gets = append(t.Gets, w)
 		t.show(x)
 	case "tasks/update":
@@ -260,6 +266,10 @@ func (t *modernTask) left(x *Exec, stream string) {
 
 // show answers tasks/get from what is known where that is final or fresh.
 func (t *modernTask) show(x *Exec) {
+	if t.Call != "" || t.Hosted {
+		t.answerGets(x)
+		return
+	}
 	if t.Failure != nil {
 		t.answerGets(x)
 		return
@@ -378,6 +388,9 @@ func (t *modernTask) hold(x *Exec) {
 // open sends a request about the task in the session that knows it. Without
 // one (a restart) the pool is asked first.
 func (t *modernTask) open(x *Exec, label, method string) {
+	if t.ServerID == "" {
+		return // hosted: the server knows a call only
+	}
 	if t.Ready.Version == "" {
 		t.need(x)
 		return
@@ -442,6 +455,10 @@ func (t *modernTask) update(x *Exec, m *jsonrpc.Message) {
 func (t *modernTask) cancel(x *Exec, w waiter) {
 	if t.Final || t.Failure != nil {
 		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.ack()))
+		return
+	}
+	if t.Call != "" {
+		t.cancelHosted(x, w)
 		return
 	}
 	t.Cancels = append(t.Cancels, w)
@@ -516,5 +533,6 @@ func (t *modernTask) drop(x *Exec) {
 		x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
 	}
 	x.Free("ask/" + t.ID)
+	x.Free(heldKey(t.ID))
 	x.Do(Del{Key: serverTaskKey(t.Pool, t.ServerID)}, Tell{To: t.Pool, Name: "release"}, Done{})
 }

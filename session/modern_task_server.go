@@ -173,8 +173,11 @@ func (t *modernTask) finish(x *Exec) {
 	if t.up("result") {
 		x.Do(Shut{Label: "result"})
 	}
-	t.Final, t.Paid = true, ""
-	x.Unkeep(&t.base, slotPayload)
+	t.Final = true
+	if !t.Hosted { // the server has it too
+		t.Paid = ""
+		x.Unkeep(&t.base, slotPayload)
+	}
 }
 
 // drive ends the plain call that this task serves.
@@ -255,22 +258,23 @@ func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
 		}
 	}
 	if t.Final || len(t.Park.Open) >= maxQuestions {
-		t.send(x, "say", jsonrpc.NewError(m.ID, -32603, "the task takes no more questions", nil))
+		t.respond(x, jsonrpc.NewError(m.ID, -32603, "the task takes no more questions", nil))
 		return
 	}
 	if t.Inline != nil {
 		t.inlineOver(x) // a client with the extension is asked by its task
 	}
-	if t.Driver != nil || t.Parked {
+	if len(t.Caps) > 0 {
+		// A mode the client did not declare is never shown to it (case B49).
 		caps, _ := jsonrpc.ParseValue(t.Caps)
 		if !translate.ClientCan(caps, m.Method, m.Params()) {
 			x.Do(Loss{What: string(translate.LossUnaskableInput)})
-			t.send(x, "say", unaskable(m))
+			t.respond(x, unaskable(m))
 			return
 		}
 	}
 	if !x.Grow("ask/"+t.ID, t.Park.bytes()+int64(len(m.Raw))) {
-		t.send(x, "say", jsonrpc.NewError(m.ID, -32603, "out of memory budget for questions; try again later", nil))
+		t.respond(x, jsonrpc.NewError(m.ID, -32603, "out of memory budget for questions; try again later", nil))
 		return
 	}
 	t.Park.add(m)
@@ -281,13 +285,19 @@ func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
 	t.changed(x)
 }
 
-// unaskable answers a question nobody can be asked: an elicitation as
-// cancelled, the rest with an error.
-func unaskable(m *jsonrpc.Message) []byte {
-	if raw, ok := translate.RefusedAnswer(m.Method); ok {
-		return jsonrpc.NewResult(m.ID, raw)
+// respond answers a server's request outside of any key.
+func (t *modernTask) respond(x *Exec, raw []byte) {
+	if t.Call != "" {
+		x.Do(Tell{To: t.Call, Name: "say", Data: raw})
+		return
 	}
-	return jsonrpc.NewError(m.ID, -32602, "the client cannot be asked", nil)
+	t.send(x, "say", raw)
+}
+
+// unaskable answers a question in a mode the client did not declare (design:
+// capabilities).
+func unaskable(m *jsonrpc.Message) []byte {
+	return jsonrpc.NewError(m.ID, -32602, "the client did not declare "+m.Method+" in this mode", nil)
 }
 
 // withdrawn: the server took a question back.

@@ -14,6 +14,9 @@ type Policy struct {
 	// TaskHandleAfter: how long a legacy tools/call with task waits for the
 	// server's answer before it gets a handle of ours. 500 ms.
 	TaskHandleAfter time.Duration
+	// ParkTask turns a call that asks into a task instead of parking it, where
+	// the client declared the extension (--park task).
+	ParkTask bool
 	// InlineWait: how long a fresh task of a legacy server may finish before a
 	// modern client gets its handle; 0: not at all.
 	InlineWait time.Duration

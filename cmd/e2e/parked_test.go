@@ -97,3 +97,34 @@ func drivenQuestion(ctx context.Context, t *testing.T, c *peers.ModernClient) {
 		t.Errorf("resumed driven call: %s", r.Raw)
 	}
 }
+
+// --park task: a call of a client with the extension becomes a task of ours
+// when the server asks in it; the server still runs one call.
+func TestHosted_ModernClient_LegacyServer(t *testing.T) {
+	for _, form := range forms {
+		t.Run(form.name, func(t *testing.T) {
+			ctx := testContext(t)
+			server := peers.NewLegacyServer(peers.ServerOptions{PollInterval: 50 * time.Millisecond})
+			o := form.o
+			o.Policy.ParkTask = true
+			b := newBridge(t, startPeer(t, server), o)
+			c := &peers.ModernClient{URL: b.URL, Tasks: true}
+			t.Cleanup(func() { c.Close() })
+			run, err := c.RunTask(ctx, "ask_name", map[string]any{}, peers.Accept(map[string]any{"name": "Ada"}))
+			if err != nil || run.Status() != "completed" || len(run.Questions) != 1 || run.Text() == "" {
+				t.Fatalf("hosted call: %v %+v", err, run)
+			}
+			r := mustCall(t, first(c.Call(ctx, "tasks/get", map[string]any{"taskId": run.TaskID})), nil)
+			var got struct {
+				Status string
+				Result json.RawMessage
+			}
+			if r.Decode(&got); got.Status != "completed" || got.Result == nil {
+				t.Errorf("later look: %s", r.Raw)
+			}
+			if n := server.Calls("ask_name"); n != 1 {
+				t.Errorf("the tool ran %d times", n)
+			}
+		})
+	}
+}
