@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ type mixed struct {
 	client, server       peer
 	clientEra, serverEra string
 	want                 map[string]string
+	some                 bool // want holds some scenarios only
 	// core runs in every form of the bridge, the rest in the first only (in all
 	// with TASKBRIDGE_E2E=full).
 	core []string
@@ -43,6 +45,28 @@ func TestReal_ModernClient_LegacyServer(t *testing.T) {
 	}.run(t)
 }
 
+func TestReal_MCPGoClient_ModernServer(t *testing.T) {
+	mixed{
+		client: mcpgoLegacy, server: modernServer, clientEra: "legacy", serverEra: "modern", want: mcpgoOnModern,
+		core: []string{"list", "task", "tasklist", "cancel", "question", "failing"},
+	}.run(t)
+}
+
+func TestReal_MCPGoClient_LegacyServer_Modern(t *testing.T) {
+	mixed{
+		client: mcpgoModern, server: legacyServer, clientEra: "modern", serverEra: "legacy", want: mcpgoOnLegacy, some: true,
+		core: []string{"list", "call", "ask"},
+	}.run(t)
+}
+
+func TestReal_ModernClient_MCPGoServer(t *testing.T) {
+	mixed{client: modernClient, server: mcpgoServer, clientEra: "modern", serverEra: "legacy", want: modernOnMCPGo, some: true}.run(t)
+}
+
+func TestReal_ModernClient_Everything(t *testing.T) {
+	mixed{client: modernClient, server: everythingServer, clientEra: "modern", serverEra: "legacy", want: modernOnEverything, some: true}.run(t)
+}
+
 // patient gives servers on a busy machine time to make their own tasks, so that
 // what a scenario prints does not hang on its speed.
 func patient(o bridgeOptions) bridgeOptions {
@@ -52,13 +76,19 @@ func patient(o bridgeOptions) bridgeOptions {
 
 func (m mixed) run(t *testing.T) {
 	url := startServer(t, m.server)
-	names := complete(t, m.client, m.want)
+	names := slices.Sorted(maps.Keys(m.want))
+	if !m.some {
+		complete(t, m.client, m.want)
+	}
 	for name := range m.notYet {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is listed as not expected to pass, but is no scenario", name)
 		}
 	}
 	for i, form := range forms {
+		if i > 0 && !fullE2E() && len(m.core) == 0 {
+			break
+		}
 		t.Run(form.name, func(t *testing.T) {
 			for _, name := range names {
 				if i > 0 && !fullE2E() && !slices.Contains(m.core, name) {

@@ -296,3 +296,155 @@ var modernOnLegacy = map[string]string{
 		{"step":"cancel","error":{"code":-32602,"message":"Failed to retrieve task: Task not found"}}`,
 	"unknown-tool": `{"step":"result","isError":true,"text":"MCP error -32602: Tool no_such_tool not found"}`,
 }
+
+// mcpgoOnModern is what mcp-go as a legacy client sees of the modern server.
+var mcpgoOnModern = map[string]string{
+	"ask": `{"step":"question","message":"What is your name?","mode":"form"}
+		{"step":"result","isError":false,"structured":null,"text":"Hello, Ada"}`,
+	"call": `{"step":"result","isError":false,"structured":{"text":"hello"},"text":"hello"}`,
+	"cancel": `{"step":"cancelled","sameTask":true,"status":"cancelled"}
+		{"step":"after","status":"cancelled"}`,
+	"cancel-finished": `{"step":"polled","statuses":["working","completed"]}
+		{"step":"cancel","error":"invalid params: Cannot cancel task: already in terminal status 'completed'","invalidParams":true}`,
+	"failing": `{"step":"created","pollInterval":100,"status":"working","ttl":600000}
+		{"step":"polled","message":"failing_job failed on purpose","statuses":["working","failed"]}
+		{"step":"result","isError":true,"text":"failing_job failed on purpose"}`,
+	"greet":      `{"step":"result","isError":false,"structured":null,"text":"Hello, Ada!"}`,
+	"initialize": `{"step":"initialize","extensions":null,"protocolVersion":"2025-11-25","session":true,"tasks":true,"tools":true}`,
+	"list": `{"step":"tool","name":"greet","taskSupport":"optional"}
+		{"step":"tool","name":"slow_compute","taskSupport":"optional"}
+		{"step":"tool","name":"failing_job","taskSupport":"optional"}
+		{"step":"tool","name":"protocol_error_job","taskSupport":"optional"}
+		{"step":"tool","name":"confirm_delete","taskSupport":"optional"}
+		{"step":"tool","name":"multi_input","taskSupport":"optional"}
+		{"step":"tool","name":"sample_task","taskSupport":"optional"}
+		{"step":"tool","name":"test_tool_with_task","taskSupport":"optional"}
+		{"step":"tool","name":"echo","taskSupport":"optional"}
+		{"step":"tool","name":"ask_name","taskSupport":"optional"}
+		{"step":"tool","name":"ask_twice","taskSupport":"optional"}
+		{"step":"tool","name":"sample","taskSupport":"optional"}
+		{"step":"tool","name":"roots","taskSupport":"optional"}
+		{"step":"tool","name":"progress","taskSupport":"optional"}
+		{"step":"tool","name":"log","taskSupport":"optional"}
+		{"step":"tool","name":"touch","taskSupport":"optional"}
+		{"step":"list","count":16}`,
+	"optional-plain": `{"step":"result","isError":false,"structured":{"label":"plain","seconds":1},"text":"computed plain in 1 s"}`,
+	"ping":           ``,
+	"prompts":        `{"step":"get","text":"Say hello to Ada"}`,
+	"protocol-error": `{"step":"created","pollInterval":100,"status":"working","ttl":600000}
+		{"step":"polled","message":"protocol_error_job broke on purpose","statuses":["working","failed"]}
+		{"step":"error","error":"protocol_error_job broke on purpose"}`,
+	"question": `{"step":"created","pollInterval":100,"status":"working","ttl":600000}
+		{"step":"polled","message":"","statuses":["working","input_required"]}
+		{"step":"question","message":"Delete a.txt?","mode":"form"}
+		{"step":"result","isError":false,"text":"Deleted a.txt"}`,
+	"required-plain": `{"step":"result","isError":true,"structured":null,"text":"failing_job failed on purpose"}`,
+	"resources": `{"step":"list","uris":["peer://note"]}
+		{"step":"read","text":"a note"}`,
+	"task": `{"step":"created","pollInterval":100,"status":"working","ttl":600000}
+		{"step":"polled","message":"*","statuses":["working","completed"]}
+		{"step":"result","isError":false,"text":"computed x in 2 s"}`,
+	"tasklist":     `{"step":"tasklist","count":1,"found":true}`,
+	"unknown-task": `{"step":"get","error":"invalid params: Failed to retrieve task: Task not found","invalidParams":true}`,
+	"unknown-tool": `{"step":"error","error":"invalid params: Unknown tool: no_such_tool"}`,
+}
+
+// mcpgoOnLegacy is what mcp-go as a modern client, without tasks, sees of the legacy server.
+var mcpgoOnLegacy = map[string]string{
+	"ask": `{"step":"question","message":"What is your name?","mode":"form"}
+		{"step":"result","isError":false,"structured":null,"text":"Hello, Ada"}`,
+	"call":       `{"step":"result","isError":false,"structured":{"text":"hello"},"text":"hello"}`,
+	"greet":      `{"step":"result","isError":false,"structured":null,"text":"Hello, Ada!"}`,
+	"initialize": `{"step":"initialize","extensions":["io.modelcontextprotocol/tasks"],"protocolVersion":"2026-07-28","session":false,"tasks":false,"tools":true}`,
+	"list": `{"step":"tool","name":"greet","taskSupport":null}
+		{"step":"tool","name":"slow_compute","taskSupport":null}
+		{"step":"tool","name":"failing_job","taskSupport":null}
+		{"step":"tool","name":"protocol_error_job","taskSupport":null}
+		{"step":"tool","name":"confirm_delete","taskSupport":null}
+		{"step":"tool","name":"multi_input","taskSupport":null}
+		{"step":"tool","name":"sample_task","taskSupport":null}
+		{"step":"tool","name":"test_tool_with_task","taskSupport":null}
+		{"step":"tool","name":"echo","taskSupport":null}
+		{"step":"tool","name":"ask_name","taskSupport":null}
+		{"step":"tool","name":"ask_twice","taskSupport":null}
+		{"step":"tool","name":"sample","taskSupport":null}
+		{"step":"tool","name":"roots","taskSupport":null}
+		{"step":"tool","name":"progress","taskSupport":null}
+		{"step":"tool","name":"log","taskSupport":null}
+		{"step":"tool","name":"touch","taskSupport":null}
+		{"step":"list","count":16}`,
+	"optional-plain": `{"step":"result","isError":false,"structured":{"label":"plain","seconds":1},"text":"computed plain in 1 s"}`,
+	"prompts":        `{"step":"get","text":"Say hello to Ada"}`,
+	"required-plain": `{"step":"result","isError":true,"structured":null,"text":"failing_job failed on purpose"}`,
+	"resources": `{"step":"list","uris":["peer://note"]}
+		{"step":"read","text":"a note"}`,
+	"unknown-tool": `{"step":"result","isError":true,"structured":null,"text":"MCP error -32602: Tool no_such_tool not found"}`,
+}
+
+// modernOnMCPGo is what a modern client sees of an mcp-go server, whose tasks are legacy ones.
+var modernOnMCPGo = map[string]string{
+	"ask": `{"step":"question","message":"What is your name?","mode":"form"}
+		{"step":"result","isError":false,"text":"Hello, Ada"}`,
+	"ask-decline": `{"step":"question","message":"What is your name?","mode":"form"}
+		{"step":"result","isError":false,"text":"No name (decline)"}`,
+	"call": `{"step":"result","isError":false,"structured":{"list":[1,2.5,null],"nested":{"a":"ü"},"text":"hello"},"text":"hello"}`,
+	"cancel": `{"step":"cancelled","outcome":"cancelled"}
+		{"step":"after","status":"cancelled"}`,
+	"cancel-finished": `{"step":"polled","status":"completed"}
+		{"step":"cancel","keys":["resultType"],"resultType":"complete"}
+		{"step":"after","status":"completed"}`,
+	"discover": `{"step":"discover","capabilities":["extensions","logging","prompts","resources","tools"],"era":"modern","instructions":"A fixture. Ask it anything.","protocolVersion":"2026-07-28","server":"mcpgo-peer","tasks":{}}
+		{"step":"wire","cacheScope":"private","resultType":"complete","ttlMs":0,"versions":["2026-07-28","2026-06-30"]}`,
+	"failing": `{"step":"created","kind":"task"}
+		{"step":"polled","messages":[],"statuses":["working","completed"]}
+		{"step":"outcome","status":"completed"}
+		{"step":"result","isError":true,"text":"failing_job failed on purpose"}`,
+	"greet": `{"step":"result","isError":false,"text":"Hello, Ada!"}`,
+	"list": `{"step":"tool","name":"ask_name","taskSupport":null}
+		{"step":"tool","name":"echo","taskSupport":null}
+		{"step":"tool","name":"failing_job","taskSupport":null}
+		{"step":"tool","name":"greet","taskSupport":null}
+		{"step":"tool","name":"protocol_error_job","taskSupport":null}
+		{"step":"tool","name":"slow_compute","taskSupport":null}
+		{"step":"list","count":6}`,
+	"optional-plain": `{"step":"result","isError":false,"text":"computed plain in 1 s"}`,
+	"other-client": `{"step":"other","status":"working"}
+		{"step":"after","status":"cancelled"}`,
+	"prompts": `{"step":"list","names":["hello"]}
+		{"step":"get","text":"Say hello to Ada"}`,
+	"protocol-error": `{"step":"created","kind":"task"}
+		{"step":"polled","messages":["?protocol_error_job broke on purpose"],"statuses":["working","failed"]}
+		{"step":"outcome","status":"failed"}
+		{"step":"error","error":{"code":-32603,"message":"protocol_error_job broke on purpose"}}`,
+	"required-plain": `{"step":"result","isError":true,"text":"failing_job failed on purpose"}`,
+	"task": `{"step":"created","kind":"task"}
+		{"step":"polled","messages":[],"statuses":["working","completed"]}
+		{"step":"outcome","status":"completed"}
+		{"step":"result","isError":false,"text":"computed x in 2 s"}`,
+	"task-immediate": `{"step":"created","kind":"task"}
+		{"step":"polled","messages":[],"statuses":["working","completed"]}
+		{"step":"outcome","status":"completed"}
+		{"step":"result","isError":false,"text":"computed now in 0 s"}`,
+	"unknown-task": `{"step":"get","error":{"code":-32602,"message":"Failed to retrieve task: Task not found"}}
+		{"step":"update","error":{"code":-32602,"message":"Failed to retrieve task: Task not found"}}
+		{"step":"cancel","error":{"code":-32602,"message":"Failed to retrieve task: Task not found"}}`,
+	"unknown-tool": `{"step":"result","error":{"code":-32602,"message":"tool 'no_such_tool' not found: tool not found"}}`,
+}
+
+// modernOnEverything is what a modern client sees of the reference server
+// "everything", whose one task tool is legacy.
+var modernOnEverything = map[string]string{
+	"everything": `{"step":"echo","isError":false,"text":"Echo: hello"}
+		{"step":"sum","isError":false,"text":"The sum of 2 and 3 is 5."}
+		{"step":"structured","isError":false,"structured":{"conditions":"Light rain / drizzle","humidity":82,"temperature":36},"text":"*"}
+		{"step":"image","isError":false,"text":"Here's the image you requested:\n[image]\nThe image above is the MCP logo."}`,
+	"everything-task": `{"step":"created","kind":"task"}
+		{"step":"polled","messages":["?Gathering sources...","?Analyzing content...","?Synthesizing findings...","?Generating report..."],"statuses":["working","completed"]}
+		{"step":"outcome","status":"completed"}
+		{"step":"result","isError":false,"text":"# Research Report: bridges\n*"}`,
+	"everything-question": `{"step":"created","kind":"task"}
+		{"step":"question","key":"*","message":"The research query \"bridges\" could have multiple interpretations. Please clarify what you're looking for:","mode":"form","scope":"task"}
+		{"step":"polled","messages":["?Gathering sources...","?Analyzing content...","?Found multiple interpretations for \"bridges\". Requesting clarification...","?Generating report..."],"statuses":["working","input_required","?working","completed"]}
+		{"step":"outcome","status":"completed"}
+		{"step":"result","isError":false,"text":"# Research Report: bridges (technical)\n*"}`,
+}
