@@ -147,7 +147,7 @@ func (p *passCall) server(x *Exec, ev Event) {
 			return
 		}
 	}
-	if final && m.ID.Key() != rawID(p.ID).Key() {
+	if final && m.ID.IsZero() {
 		raw = errorWith(rawID(p.ID), m.Error().Raw())
 	}
 	out := Out{Raw: raw, Final: final}

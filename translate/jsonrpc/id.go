@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"errors"
 	"strconv"
+	"strings"
 )
 
 // ID is a request id: the JSON token as received, never turned into a number.
@@ -55,8 +56,10 @@ func (id ID) Key() string {
 	switch {
 	case id.IsZero():
 		return id.raw
+	case id.raw[0] == '"' && strings.IndexByte(id.raw, '\\') < 0:
+		return id.raw[:len(id.raw)-1]
 	case id.raw[0] == '"':
-		return `"` + string(appendUnescaped(nil, []byte(id.raw[1:len(id.raw)-1]), keepSurrogates))
+		return `"` + string(appendUnescaped(make([]byte, 0, len(id.raw)), []byte(id.raw[1:len(id.raw)-1]), keepSurrogates))
 	}
 	return string(splitNumber([]byte(id.raw)).appendCanonical(nil))
 }
