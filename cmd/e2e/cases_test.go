@@ -130,9 +130,9 @@ func TestCaseB8_TaskAfterReconnect(t *testing.T) {
 		t.Run(pair.name, func(t *testing.T) {
 			server := newTaskServer(t, pair.server)
 			inner := server.script
-			lost := ""
+			var lost atomic.Pointer[string]
 			server.Script = func(c *scriptCall) bool {
-				if lost != "" && c.R.Header.Get("Mcp-Session-Id") == lost && c.Method != "initialize" {
+				if l := lost.Load(); l != nil && *l != "" && c.R.Header.Get("Mcp-Session-Id") == *l && c.Method != "initialize" {
 					c.W.WriteHeader(404)
 					return true
 				}
@@ -149,7 +149,8 @@ func TestCaseB8_TaskAfterReconnect(t *testing.T) {
 				}
 			}
 			for _, r := range server.Requests("tools/call") {
-				lost = r.Header.Get("Mcp-Session-Id")
+				id := r.Header.Get("Mcp-Session-Id")
+				lost.Store(&id)
 			}
 			server.Forget()
 			eventually(t, "the server is asked", func() bool {
