@@ -95,7 +95,7 @@ func (a *app) rootCommand() *cobra.Command {
 var (
 	laterCommands = []string{"stdio", "replay", "translate", "check", "diff", "config", "admin"}
 	laterFlags    = []string{
-		"config", "record", "park", "upstream-transport", "mcp-config", "server", "env", "cwd",
+		"config", "record", "upstream-transport", "mcp-config", "server", "env", "cwd",
 		"jwt-audience", "jwt-issuer", "jwt-alg",
 	}
 )

@@ -97,7 +97,7 @@ func TestHelpAndVersion(t *testing.T) {
 
 // samples are values of flags that are no text.
 var samples = map[string]string{
-	"upstream-era": "legacy", "tool-errors": "completed", "undeclared-tasks": "refuse", "log-level": "debug", "log-format": "json",
+	"upstream-era": "legacy", "tool-errors": "completed", "undeclared-tasks": "refuse", "park": "task", "log-level": "debug", "log-format": "json",
 	"allow-open": "true", "once": "true", "json": "true",
 	"task-handle-after": "1.5s", "drain-timeout": "3s", "inline-wait": "2s", "connect-timeout": "4s", "max-message": "3MiB",
 }

@@ -33,6 +33,7 @@ type serveFlags struct {
 	allowOpen                     bool
 
 	toolErrors, undeclared    string
+	park                      string
 	handleAfter, drainTimeout time.Duration
 	inlineWait                time.Duration
 	maxMessage                int64
@@ -77,6 +78,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.allowedHosts, "allowed-host", nil, "`HOST` clients may address us as, with or without port")
 	fs.StringArrayVar(&f.origin, "allowed-origin", nil, "browser `ORIGIN` that may send requests, as https://HOST")
 	enumVar(fs, &f.toolErrors, "tool-errors", "failed", []string{"failed", "completed"}, "how a task whose tool reports an error looks to legacy clients")
+	enumVar(fs, &f.park, "park", "state", []string{"state", "task"}, "what becomes of a modern client's call when a legacy server asks in it: state has the client call again with its answers; task makes a task of it for clients that know tasks")
 	enumVar(fs, &f.undeclared, "undeclared-tasks", "drive", []string{"drive", "refuse"}, "what becomes of a plain call of a tool that runs only as a task")
 	durationVar(fs, &f.handleAfter, "task-handle-after", 500*time.Millisecond, "how long a legacy task call waits for the server before it gets a task of ours")
 	durationVar(fs, &f.inlineWait, "inline-wait", 0, "how long a fresh task of a legacy server may finish before a modern client gets its handle; 0 gives it at once")
@@ -92,7 +94,7 @@ func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
 		connectTimeout: f.connectTimeout, path: f.path, maxMessage: f.maxMessage,
 		allowedHosts: f.allowedHosts, allowedOrigins: f.origin, publicURL: f.publicURL,
 		policy: session.Policy{
-			ToolErrorsCompleted: f.toolErrors == "completed", RefuseUndeclared: f.undeclared == "refuse",
+			ToolErrorsCompleted: f.toolErrors == "completed", RefuseUndeclared: f.undeclared == "refuse", ParkTask: f.park == "task",
 			TaskHandleAfter: f.handleAfter, InlineWait: f.inlineWait,
 		},
 	}
