@@ -82,10 +82,15 @@ func BenchmarkEncodingJSON(b *testing.B) {
 func BenchmarkDecode(b *testing.B) {
 	big := bytes.Replace(taskResponse, []byte(`"content":[`), []byte(`"content":[`+
 		strings.Repeat(`{"type":"text","text":"`+strings.Repeat("plain text ", 90)+`"},`, 1000)), 1)
+	around := func(members string) []byte {
+		return []byte(`{"jsonrpc":"2.0","id":1,"result":{"structuredContent":{` + members + `}}}`)
+	}
+	blob := around(`"data":"` + strings.Repeat("YWJjZGVmZ2hpamtsbW5vcHFy", 1<<20/24) + `"`)
+	rows := around(`"rows":[` + strings.Repeat(`{"id":12345,"name":"row 12345","price":123.25,"tags":["new","café"],"sold":true,"note":null},`, 1<<20/90) + `0]`)
 	for _, c := range []struct {
 		name string
 		raw  []byte
-	}{{"1KB", taskResponse}, {"1MB", big}} {
+	}{{"1KB", taskResponse}, {"1MB", big}, {"blob", blob}, {"rows", rows}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(c.raw)))

@@ -54,7 +54,7 @@ func (id ID) String() string { return id.raw }
 // wire.
 func (id ID) Key() string {
 	switch {
-	case id.IsZero():
+	case id.IsZero(), plainInt(id.raw):
 		return id.raw
 	case id.raw[0] == '"' && strings.IndexByte(id.raw, '\\') < 0:
 		return id.raw[:len(id.raw)-1]

@@ -1,6 +1,9 @@
 package jsonrpc
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // number is a JSON number taken apart without computing it: its value is
 // ±digits × 10^exp, digits without zeros at either end (empty for zero). The
@@ -18,6 +21,9 @@ const (
 	// Exponents up to this many digits are computed in int64 with room for the
 	// number of mantissa digits.
 	maxExpDigits = 17
+	// maxPlainDigits is how many digits an integer may have whose canonical
+	// form has no exponent.
+	maxPlainDigits = 20
 )
 
 // splitNumber takes apart a token that passed scanNumber.
@@ -109,8 +115,22 @@ func addToDecimal(digits []byte, delta int64) []byte {
 	return trimLeft(sum)
 }
 
-// appendCanonical writes a form equal for equal values. Plain integers without
-// zeros at the end are their own form.
+// plainInt says that a token is an integer, in digits only, that is its own
+// canonical form.
+func plainInt(tok string) bool {
+	digits := strings.TrimPrefix(tok, "-")
+	if len(digits) == 0 || len(digits) > maxPlainDigits || tok == "-0" {
+		return false
+	}
+	for i := range len(digits) {
+		if digits[i]-'0' > 9 {
+			return false
+		}
+	}
+	return true
+}
+
+// appendCanonical writes a form equal for equal values; see plainInt.
 func (n number) appendCanonical(dst []byte) []byte {
 	if len(n.head)+len(n.tail) == 0 {
 		return append(dst, '0')
@@ -122,6 +142,12 @@ func (n number) appendCanonical(dst []byte) []byte {
 	dst = append(dst, n.tail...)
 	if n.bigExp != "" {
 		return append(append(dst, 'e'), n.bigExp...)
+	}
+	if n.exp > 0 && n.exp <= maxPlainDigits-int64(len(n.head)+len(n.tail)) {
+		for range n.exp {
+			dst = append(dst, '0')
+		}
+		return dst
 	}
 	if n.exp != 0 {
 		dst = strconv.AppendInt(append(dst, 'e'), n.exp, 10)

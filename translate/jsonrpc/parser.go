@@ -37,7 +37,7 @@ type parser struct {
 	raw      []byte
 	nodes    []node
 	frames   []frame
-	open     []byte // kinds of the open untracked containers
+	open     []byte // skip's: kinds of the open untracked containers
 	maxDepth int
 	maxNodes int
 	repeated *DecodeError // first repeated member; the pass goes on to find the id
@@ -267,7 +267,7 @@ func (p *parser) member(pos int) (int, *track, *DecodeError) {
 
 func (p *parser) key(pos int) (end int, escaped bool, err *DecodeError) {
 	if byteAt(p.raw, pos) != '"' {
-		return 0, false, p.fail(pos, "expected a member name")
+		return 0, false, p.fail(pos, msgName)
 	}
 	end, escaped, msg := scanString(p.raw, pos)
 	if msg != "" {
@@ -279,7 +279,7 @@ func (p *parser) key(pos int) (end int, escaped bool, err *DecodeError) {
 func (p *parser) colon(pos int) (int, *DecodeError) {
 	pos = skipSpace(p.raw, pos)
 	if byteAt(p.raw, pos) != ':' {
-		return 0, p.fail(pos, "expected a colon after the member name")
+		return 0, p.fail(pos, msgColon)
 	}
 	return skipSpace(p.raw, pos+1), nil
 }
@@ -343,76 +343,61 @@ func (p *parser) setRepeated(i uint32, key []byte) {
 }
 
 // skip checks the untracked container at pos and returns the offset after it.
+// Most bytes of a large message are passed here, so it is one loop over its
+// tokens with all state in local variables.
 func (p *parser) skip(pos int) (int, *DecodeError) {
-	p.open = p.open[:0]
+	raw, room, open := p.raw, p.maxDepth-len(p.frames), p.open[:0]
+	inObject := false // a member begins at pos
 	for {
-		end, opened, err := p.skipValue(pos)
-		if err != nil {
-			return 0, err
-		}
-		pos = end
-		if opened {
-			continue
-		}
-		if pos, err = p.skipUp(pos); err != nil || len(p.open) == 0 {
-			return pos, err
-		}
-	}
-}
-
-// skipValue passes the value at pos; opened says that it is a container with
-// members, the offset being that of the first one's value.
-func (p *parser) skipValue(pos int) (end int, opened bool, err *DecodeError) {
-	c := byteAt(p.raw, pos)
-	if c != '{' && c != '[' {
-		end, _, _, msg := scanScalar(p.raw, pos)
-		if msg != "" {
-			return 0, false, p.fail(end, msg)
-		}
-		return end, false, nil
-	}
-	if len(p.frames)+len(p.open) >= p.maxDepth {
-		return 0, false, p.tooDeep(pos)
-	}
-	pos = skipSpace(p.raw, pos+1)
-	if byteAt(p.raw, pos) == closing(c) {
-		return pos + 1, false, nil
-	}
-	p.open = append(p.open, c)
-	if c == '{' {
-		pos, err = p.skipKey(pos)
-	}
-	return pos, true, err
-}
-
-// skipUp goes from the end of a value to the next one, closing the containers that
-// end on the way.
-func (p *parser) skipUp(pos int) (int, *DecodeError) {
-	for len(p.open) > 0 {
-		kind := p.open[len(p.open)-1]
-		pos = skipSpace(p.raw, pos)
-		switch byteAt(p.raw, pos) {
-		case closing(kind):
-			p.open = p.open[:len(p.open)-1]
-			pos++
-		case ',':
-			pos = skipSpace(p.raw, pos+1)
-			if kind == '{' {
-				return p.skipKey(pos)
+		if inObject {
+			if byteAt(raw, pos) != '"' {
+				return 0, p.fail(pos, msgName)
 			}
-			return pos, nil
-		default:
-			return 0, p.fail(pos, msgSeparator)
+			end, _, msg := scanString(raw, pos)
+			if msg != "" {
+				return 0, p.fail(end, msg)
+			}
+			if pos = skipSpace(raw, end); byteAt(raw, pos) != ':' {
+				return 0, p.fail(pos, msgColon)
+			}
+			pos = skipSpace(raw, pos+1)
+		}
+		c := byteAt(raw, pos)
+		if c == '{' || c == '[' {
+			if len(open) >= room {
+				return 0, p.tooDeep(pos)
+			}
+			if pos = skipSpace(raw, pos+1); byteAt(raw, pos) != closing(c) {
+				open, inObject = append(open, c), c == '{'
+				continue
+			}
+			pos++
+		} else {
+			var msg string
+			if c == '"' {
+				pos, _, msg = scanString(raw, pos)
+			} else {
+				pos, _, _, msg = scanScalar(raw, pos)
+			}
+			if msg != "" {
+				return 0, p.fail(pos, msg)
+			}
+		}
+		for ; ; pos++ { // from the end of a value to the next one
+			if len(open) == 0 {
+				p.open = open
+				return pos, nil
+			}
+			pos = skipSpace(raw, pos)
+			kind := open[len(open)-1]
+			if c = byteAt(raw, pos); c == ',' {
+				pos, inObject = skipSpace(raw, pos+1), kind == '{'
+				break
+			}
+			if c != closing(kind) {
+				return 0, p.fail(pos, msgSeparator)
+			}
+			open = open[:len(open)-1]
 		}
 	}
-	return pos, nil
-}
-
-// skipKey passes a member name and its colon.
-func (p *parser) skipKey(pos int) (int, *DecodeError) {
-	end, _, err := p.key(pos)
-	if err != nil {
-		return 0, err
-	}
-	return p.colon(end)
 }

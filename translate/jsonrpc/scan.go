@@ -15,6 +15,8 @@ const (
 	msgNumber     = "invalid number"
 	msgLiteral    = "invalid literal"
 	msgSeparator  = "expected a comma or the end of the container"
+	msgName       = "expected a member name"
+	msgColon      = "expected a colon after the member name"
 	msgUnexpected = "unexpected character"
 )
 
@@ -41,15 +43,27 @@ func byteAt(raw []byte, i int) byte {
 }
 
 // specialBytes marks the high bit of each byte that ends a plain run inside a
-// string: quote, backslash, control or not ASCII. Borrows can only mark bytes
-// above a true hit, so the lowest mark is always exact.
+// string: quote, backslash, control or not ASCII. Among ASCII bytes a
+// subtraction sets the high bit of exactly those below what is subtracted; the
+// others are marked anyway. Borrows can only mark bytes above a true hit, so the
+// lowest mark is always exact.
 func specialBytes(x uint64) uint64 {
 	quote := x ^ ('"' * lowBits)
 	slash := x ^ ('\\' * lowBits)
-	hit := (x - 0x20*lowBits) &^ x
-	hit |= (quote - lowBits) &^ quote
-	hit |= (slash - lowBits) &^ slash
-	return (hit | x) & highBits
+	return (x | (x - 0x20*lowBits) | (quote - lowBits) | (slash - lowBits)) & highBits
+}
+
+// skipPlain passes 32 bytes at a time while there is none that ends a plain run.
+func skipPlain(raw []byte, i int) int {
+	for ; i+32 <= len(raw); i += 32 {
+		b := raw[i : i+32]
+		hit := specialBytes(binary.LittleEndian.Uint64(b)) | specialBytes(binary.LittleEndian.Uint64(b[8:])) |
+			specialBytes(binary.LittleEndian.Uint64(b[16:])) | specialBytes(binary.LittleEndian.Uint64(b[24:]))
+		if hit != 0 {
+			break
+		}
+	}
+	return i
 }
 
 // scanString checks the string token at raw[i] == '"'. end is the offset after
@@ -57,13 +71,16 @@ func specialBytes(x uint64) uint64 {
 func scanString(raw []byte, i int) (end int, escaped bool, msg string) {
 	i++
 	for {
+		long := i + 32
 		for i+8 <= len(raw) {
 			hit := specialBytes(binary.LittleEndian.Uint64(raw[i:]))
 			if hit != 0 {
 				i += bits.TrailingZeros64(hit) >> 3
 				break
 			}
-			i += 8
+			if i += 8; i == long {
+				i = skipPlain(raw, i)
+			}
 		}
 		if i >= len(raw) {
 			return len(raw), escaped, msgEnd
@@ -175,18 +192,14 @@ func scanNumber(raw []byte, i int) (end int, msg string) {
 }
 
 func scanLiteral(raw []byte, i int) (end int, msg string) {
-	word := "null"
-	switch raw[i] {
-	case 't':
-		word = "true"
-	case 'f':
-		word = "false"
+	rest := raw[i:]
+	switch {
+	case len(rest) >= 4 && (string(rest[:4]) == "null" || string(rest[:4]) == "true"):
+		return i + 4, ""
+	case len(rest) >= 5 && string(rest[:5]) == "false":
+		return i + 5, ""
 	}
-	end = min(i+len(word), len(raw))
-	if string(raw[i:end]) != word {
-		return i, msgLiteral
-	}
-	return end, ""
+	return i, msgLiteral
 }
 
 // scanScalar checks the string, number or literal at raw[i].
