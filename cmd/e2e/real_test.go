@@ -22,7 +22,7 @@ import (
 // The real peers live in testdata/peers: what they are and what they print is
 // in the README there. TASKBRIDGE_E2E says what a missing one means: unset, its
 // tests are skipped; "require", they fail; "full", they fail and the long lists
-// run too.
+// run too, which wants a -timeout of half an hour.
 const (
 	peersDir       = "../../testdata/peers"
 	conformanceDir = "../../testdata/conformance"
@@ -58,6 +58,9 @@ func missing(t testing.TB, format string, args ...any) {
 // needNode makes sure that node and the packages in dir are there.
 func needNode(t testing.TB, dir string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("real peers take minutes: not with -short")
+	}
 	if _, err := exec.LookPath("node"); err != nil {
 		missing(t, "no node: install Node 20 or newer")
 	}
@@ -225,7 +228,7 @@ func runClient(t testing.TB, p peer, url, scenario string, args ...string) clien
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "PEER_DEADLINE_MS=60000")
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()

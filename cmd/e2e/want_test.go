@@ -224,19 +224,19 @@ var modernOnLegacy = map[string]string{
 		{"step":"error","error":{"code":-32011,"data":{"fixture":true},"message":"protocol_error_job broke on purpose"}}`,
 	"question": `{"step":"created","kind":"task"}
 		{"step":"question","key":"q1","message":"Delete a.txt?","mode":"form","scope":"task"}
-		{"step":"polled","messages":["?answered"],"statuses":["working","input_required","completed"]}
+		{"step":"polled","messages":["?answered"],"statuses":["working","input_required","?working","completed"]}
 		{"step":"outcome","status":"completed"}
 		{"step":"result","isError":false,"text":"Deleted a.txt"}`,
 	"question-abandon": `{"step":"polled","status":"input_required"}
 		{"step":"after","inputRequests":false,"status":"cancelled"}`,
 	"question-cancel": `{"step":"created","kind":"task"}
 		{"step":"question","key":"q1","message":"Delete a.txt?","mode":"form","scope":"task"}
-		{"step":"polled","messages":["?answered"],"statuses":["working","input_required","completed"]}
+		{"step":"polled","messages":["?answered"],"statuses":["working","input_required","?working","completed"]}
 		{"step":"outcome","status":"completed"}
 		{"step":"result","isError":false,"text":"Kept a.txt (cancel)"}`,
 	"question-decline": `{"step":"created","kind":"task"}
 		{"step":"question","key":"q1","message":"Delete a.txt?","mode":"form","scope":"task"}
-		{"step":"polled","messages":["?answered"],"statuses":["working","input_required","completed"]}
+		{"step":"polled","messages":["?answered"],"statuses":["working","input_required","?working","completed"]}
 		{"step":"outcome","status":"completed"}
 		{"step":"result","isError":false,"text":"Kept a.txt (decline)"}`,
 	"question-plain": `{"step":"question","message":"Delete p.txt?","mode":"form"}
@@ -258,7 +258,7 @@ var modernOnLegacy = map[string]string{
 		{"step":"result","isError":false,"text":"Sampled: something"}`,
 	"sample-task": `{"step":"created","kind":"task"}
 		{"step":"sampling","key":"q1","scope":"task","text":"Say something"}
-		{"step":"polled","messages":["?answered"],"statuses":["working","input_required","completed"]}
+		{"step":"polled","messages":["?answered"],"statuses":["working","input_required","?working","completed"]}
 		{"step":"outcome","status":"completed"}
 		{"step":"result","isError":false,"text":"Sampled: something"}`,
 	"task": `{"step":"created","kind":"task"}
@@ -276,7 +276,7 @@ var modernOnLegacy = map[string]string{
 	"two": `{"step":"created","kind":"task"}
 		{"step":"question","key":"q1","message":"First name?","mode":"form","scope":"task"}
 		{"step":"question","key":"q2","message":"Second name?","mode":"form","scope":"task"}
-		{"step":"polled","messages":["?answered"],"statuses":["working","input_required","completed"]}
+		{"step":"polled","messages":["?answered"],"statuses":["working","input_required","?working","completed"]}
 		{"step":"outcome","status":"completed"}
 		{"step":"result","isError":false,"text":"Got Ada and Grace"}`,
 	"two-partial": `{"step":"asked","messages":["First name?","Second name?"],"methods":["elicitation/create","elicitation/create"],"status":"input_required"}
