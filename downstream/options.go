@@ -30,7 +30,7 @@ type Limits struct {
 	Silence time.Duration
 	// KeepAlive is the longest silence on an event stream; 15 s.
 	KeepAlive time.Duration
-	// WriteTimeout bounds one write of at most 256 KiB; 30 s.
+	// WriteTimeout bounds one write of at most 64 KiB; 30 s.
 	WriteTimeout time.Duration
 	// Streams bounds the requests in flight on one HTTP/2 connection; 256.
 	Streams int

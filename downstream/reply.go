@@ -38,7 +38,7 @@ var (
 )
 
 const (
-	writePiece = 256 << 10
+	writePiece = 64 << 10
 	keptBuffer = 64 << 10
 	// ownLength is the length from which a reply's length is said here: that of
 	// what it can hold back net/http counts itself, at no cost.
