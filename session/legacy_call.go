@@ -82,7 +82,12 @@ func (c *legacyCall) client(x *Exec, ev Event) {
 			return
 		}
 	}
-	raw := translate.RequestToModern(m, sess.modernRequest(c.Task))
+	opened, ok := openCursor(x, m, c.Owner)
+	if !ok {
+		c.failed(x, refusal(translate.Legacy, m.ID, translate.CondInvalidParams, "invalid cursor", nil))
+		return
+	}
+	raw := translate.RequestToModern(opened, sess.modernRequest(c.Task))
 	c.Declared = c.Task
 	if translate.CanRequireInput(m.Method) {
 		x.Keep(&c.base, slotRequest, raw)
@@ -228,7 +233,7 @@ func (c *legacyCall) result(x *Exec, m *jsonrpc.Message) {
 	for _, l := range lost {
 		x.Do(Loss{What: string(l)})
 	}
-	x.reply(c.Stream, raw)
+	x.reply(c.Stream, sealCursor(x, raw, c.Method, c.Owner))
 	x.Do(Done{})
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"taskbridge/translate"
@@ -123,6 +124,9 @@ func (t *legacyTask) absorbTask(x *Exec, task jsonrpc.Value) {
 	}
 	if shown == translate.InputRequired {
 		t.take(x, task.Get("inputRequests"))
+		if t.Final {
+			return // nobody can answer what the server needs
+		}
 		if !t.asking() {
 			view.Status = translate.Working
 		}
@@ -281,7 +285,24 @@ func (t *legacyTask) asking() bool {
 func (t *legacyTask) take(x *Exec, requests jsonrpc.Value) {
 	t.vanish(x, requests)
 	t.Asked.add(x, requests)
+	t.screen(x)
+	if t.unanswerable(x) {
+		return
+	}
+	t.update(x)
 	t.askAgain(x)
+}
+
+// unanswerable ends the task when the server needs what its client does not
+// support and no answer can say so.
+func (t *legacyTask) unanswerable(x *Exec) bool {
+	method := t.Asked.refused()
+	if method == "" {
+		return false
+	}
+	t.openCancel(x)
+	t.endWith(x, translate.Failed, []byte(`{"code":-32603,"message":"the server needs `+method+`, which this client does not support"}`))
+	return true
 }
 
 func (t *legacyTask) vanish(x *Exec, requests jsonrpc.Value) {
@@ -296,42 +317,67 @@ func (t *legacyTask) vanish(x *Exec, requests jsonrpc.Value) {
 	t.Asked.Open = kept
 }
 
+// screen settles questions in a mode that neither the session that last named
+// the task nor any that waits for it declared: the client is never asked.
+func (t *legacyTask) screen(x *Exec) {
+	sessions := t.sessions(x)
+	if len(sessions) == 0 {
+		return // nobody is there; the question waits
+	}
+	for i := range t.Asked.Open {
+		q := &t.Asked.Open[i]
+		if q.waiting() && !q.live() && !slices.ContainsFunc(sessions, q.fits) {
+			q.refuse(x)
+		}
+	}
+}
+
+// sessions are those a question could be put to.
+func (t *legacyTask) sessions(x *Exec) []*legacySession {
+	var list []*legacySession
+	add := func(id string) {
+		sess := new(legacySession)
+		if id != "" && x.r.load(sessionOp(id), sess) {
+			list = append(list, sess)
+		}
+	}
+	add(t.Session)
+	for _, w := range t.Waiters {
+		if w.Session != t.Session {
+			add(w.Session)
+		}
+	}
+	return list
+}
+
 // askAgain puts what is unasked, or whose stream was lost, on the oldest open
 // tasks/result whose session can answer; else the GET stream is tried later.
 func (t *legacyTask) askAgain(x *Exec) {
-	lost := false
+	left := false
 	for i := range t.Asked.Open {
-		if q := &t.Asked.Open[i]; q.waiting() && !q.live() {
-			lost = true
+		if q := &t.Asked.Open[i]; q.waiting() && !q.live() && !t.askWaiter(x, q) {
+			left = true
 		}
 	}
-	if !lost {
-		return
-	}
-	for _, w := range t.Waiters {
-		sess := new(legacySession)
-		if w.Stream != "" && x.r.load(sessionOp(w.Session), sess) {
-			t.askOn(x, sess, w.Stream, w.Driven)
-			return
-		}
-	}
-	if _, waiting := t.Wakes["ask"]; !waiting {
+	if _, due := t.Wakes["ask"]; left && !due {
 		x.Do(Wake{Name: "ask", At: x.Now.Add(2 * time.Duration(t.Interval) * time.Millisecond)})
 	}
 }
 
-func (t *legacyTask) askOn(x *Exec, sess *legacySession, stream string, driven bool) {
-	handle := t.handle(x)
-	if driven {
-		handle = "" // the client knows no task
+func (t *legacyTask) askWaiter(x *Exec, q *question) bool {
+	for _, w := range t.Waiters {
+		sess := new(legacySession)
+		if w.Stream == "" || !x.r.load(sessionOp(w.Session), sess) || !q.fits(sess) {
+			continue
+		}
+		handle := t.handle(x)
+		if w.Driven {
+			handle = "" // the client knows no task
+		}
+		q.put(x, sess, w.Stream, handle)
+		return true
 	}
-	t.Asked.ask(x, sess, stream, handle)
-	if method := t.Asked.refused(); method != "" {
-		t.openCancel(x)
-		t.endWith(x, translate.Failed, []byte(`{"code":-32603,"message":"the server needs `+method+`, which this client does not support"}`))
-		return
-	}
-	t.update(x)
+	return false
 }
 
 // askOnGet is for questions nobody with an open tasks/result could take.
@@ -340,7 +386,11 @@ func (t *legacyTask) askOnGet(x *Exec) {
 	if t.Final || !x.r.load(sessionOp(t.Session), sess) || len(sess.Gets) == 0 {
 		return
 	}
-	t.askOn(x, sess, sess.Gets[0], false)
+	for i := range t.Asked.Open {
+		if q := &t.Asked.Open[i]; q.waiting() && !q.live() && q.fits(sess) {
+			q.put(x, sess, sess.Gets[0], t.handle(x))
+		}
+	}
 }
 
 func (t *legacyTask) answer(x *Exec, ev Event) {
@@ -420,9 +470,16 @@ func (t *legacyTask) askEarly(x *Exec, result jsonrpc.Value) {
 		x.Do(Wake{Name: "early", At: x.Now.Add(x.Policy.RetryAfter)})
 		return
 	}
-	t.Status = translate.InputRequired
-	t.Task = translate.Restate(translate.ParseResult(t.Task), t.Status, "", x.Now.UTC().Format(timeLayout))
+	t.screen(x)
+	if t.unanswerable(x) {
+		return
+	}
+	if t.asking() {
+		t.Status = translate.InputRequired
+		t.Task = translate.Restate(translate.ParseResult(t.Task), t.Status, "", x.Now.UTC().Format(timeLayout))
+	}
 	t.askAgain(x)
+	t.update(x)
 }
 
 // updateEarly hands the answers to the call once all are there; false when the

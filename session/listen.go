@@ -2,6 +2,8 @@ package session
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -19,6 +21,7 @@ type listenCall struct {
 	// Wants maps the legacy notification to whether it was asked for.
 	Wants map[string]bool `json:",omitempty"`
 	Acked bool            `json:",omitempty"`
+	URIs  []string        `json:",omitempty"` // resources it subscribed to
 }
 
 // listChanges: filter member and the notification both eras know.
@@ -59,8 +62,10 @@ func (l *listenCall) client(x *Exec, ev Event) {
 			l.Wants[c.method] = true
 		}
 	}
-	if filter.Get("resourceSubscriptions").Len() > 0 {
-		x.Do(Loss{What: string(translate.LossListFilter)})
+	for uri := range filter.Get("resourceSubscriptions").Elems() {
+		if s, _ := uri.Str(); s != "" && len(l.URIs) < maxSubscriptions {
+			l.URIs = append(l.URIs, s)
+		}
 	}
 	for id := range filter.Get("taskIds").Elems() {
 		handle, _ := id.Str()
@@ -77,7 +82,7 @@ func (l *listenCall) told(x *Exec, ev Event) {
 		l.ready(x, ev)
 	case "notice":
 		m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{})
-		if err == nil && l.Acked && l.Wants[m.Method] {
+		if err == nil && l.Acked && (l.Wants[m.Method] || l.subscribed(m)) {
 			params := []byte("{}")
 			if m.Params().Exists() {
 				params = m.Params().Raw()
@@ -119,6 +124,13 @@ func (l *listenCall) ready(x *Exec, ev Event) {
 			x.Do(Loss{What: string(translate.LossListFilter)})
 		}
 	}
+	if len(l.URIs) > 0 && string(caps.Get("resources").Get("subscribe").Raw()) == "true" {
+		acked.Raw("resourceSubscriptions", mustJSON(l.URIs))
+		x.Do(Tell{To: l.Pool, Name: "subscribe", Data: mustJSON(l.URIs)})
+	} else if len(l.URIs) > 0 {
+		l.URIs = nil
+		x.Do(Loss{What: string(translate.LossListFilter)})
+	}
 	if len(l.Tasks) > 0 {
 		acked.Raw("taskIds", mustJSON(l.Tasks))
 	}
@@ -135,7 +147,22 @@ func (l *listenCall) notify(x *Exec, method string, params []byte) {
 	x.Do(Send{Stream: l.Stream, Out: Out{Raw: translate.Subscribed(method, params, rawID(l.ID))}})
 }
 
+// subscribed: an update of a resource this stream asked for, or of one below
+// it (2025-11-25 server/resources, Subscriptions).
+func (l *listenCall) subscribed(m *jsonrpc.Message) bool {
+	if m.Method != "notifications/resources/updated" {
+		return false
+	}
+	uri, _ := m.At("params", "uri").Str()
+	return slices.ContainsFunc(l.URIs, func(u string) bool {
+		return uri == u || strings.HasPrefix(uri, strings.TrimSuffix(u, "/")+"/")
+	})
+}
+
 func (l *listenCall) close(x *Exec) {
+	if len(l.URIs) > 0 && l.Acked {
+		x.Do(Tell{To: l.Pool, Name: "unsubscribe", Data: mustJSON(l.URIs)})
+	}
 	x.Do(Tell{To: l.Pool, Name: "unlisten"})
 	for _, handle := range l.Tasks {
 		x.Do(Tell{To: OpID("mtask:" + handle), Name: "unwatch"})

@@ -246,6 +246,11 @@ func (c *modernCall) send(x *Exec) {
 		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, "", nil))
 		return
 	}
+	m, ok := openCursor(x, m, c.Owner)
+	if !ok {
+		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInvalidParams, "invalid cursor", nil))
+		return
+	}
 	c.UpID = x.NextID("up/" + string(c.Pool))
 	// The session is shared, so ids and tokens of its callers may be equal.
 	raw := translate.RequestToLegacy(m, translate.LegacyRequest{Task: c.AsTask, ID: intRaw(c.UpID)})
@@ -342,7 +347,8 @@ func (c *modernCall) response(x *Exec, ev Event) {
 		x.Do(Done{})
 		return
 	}
-	c.finish(x, Out{Raw: translate.ResultToModern(c.Method, m, c.ID, c.Ready.ServerInfo), Final: true})
+	raw := translate.ResultToModern(c.Method, m, c.ID, c.Ready.ServerInfo)
+	c.finish(x, Out{Raw: sealCursor(x, raw, c.Method, c.Owner), Final: true})
 }
 
 func (c *modernCall) error(x *Exec, m *jsonrpc.Message) {

@@ -192,7 +192,7 @@ func (t *modernTask) drive(x *Exec) {
 	case t.Status == translate.Cancelled:
 		x.reply(d.Stream, jsonrpc.NewError(d.id(), -32603, "the task was cancelled", nil))
 	case p.Error != nil:
-		x.reply(d.Stream, errorWith(d.id(), p.Error))
+		x.reply(d.Stream, errorWith(d.id(), translate.ErrorToModern(p.Error)))
 	default:
 		m, err := jsonrpc.Decode(jsonrpc.NewResult(d.id(), p.Result), jsonrpc.Limits{})
 		if err != nil {

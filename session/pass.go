@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -285,6 +286,37 @@ func sealIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) ([]byt
 		x.Do(Tell{To: OpID("own:" + ownKey(x, owner, id)), Name: "mark"})
 	}
 	return e.Bytes(), true
+}
+
+// openCursor is openIDs for a page's cursor between peers of two eras, where
+// callers share what goes upstream; ok is false for a cursor of another's.
+func openCursor(x *Exec, m *jsonrpc.Message, owner Principal) (*jsonrpc.Message, bool) {
+	if !x.Policy.SealSameEra || !m.At("params", "cursor").Exists() {
+		return m, true
+	}
+	raw, cond, _ := openIDs(x, m, m.Method, owner)
+	if cond != translate.CondNone {
+		return nil, false
+	}
+	opened, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+	return opened, err == nil
+}
+
+// sealCursor is its inverse on a translated answer.
+func sealCursor(x *Exec, raw []byte, method string, owner Principal) []byte {
+	if !x.Policy.SealSameEra || !strings.HasSuffix(method, "/list") {
+		return raw
+	}
+	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+	if err != nil || !m.At("result", "nextCursor").Exists() {
+		return raw
+	}
+	if sealed, ok := sealIDs(x, m, method, owner); ok {
+		return sealed
+	}
+	e := m.Edit()
+	e.Delete(m.At("result", "nextCursor")) // better a short list than another's cursor
+	return e.Bytes()
 }
 
 // ownedTask remembers whose a task is while ids are sealed between peers of

@@ -35,6 +35,7 @@ type poolSession struct {
 	Pages      int             `json:",omitempty"`
 	ToolWait   []OpID          `json:",omitempty"`
 	Listens    []OpID          `json:",omitempty"`
+	Subs       map[string]int  `json:",omitempty"` // resources and how many listens want them
 }
 
 // poolNeed is what a call says when it needs the session.
@@ -98,6 +99,8 @@ func (p *poolSession) told(x *Exec, ev Event) {
 		p.listTools(x)
 	case "listen":
 		p.Listens = append(p.Listens, ev.From)
+	case "subscribe", "unsubscribe":
+		p.subscribe(x, ev)
 	case "unlisten":
 		p.Listens = removeOp(p.Listens, ev.From)
 	}
@@ -217,6 +220,7 @@ func (p *poolSession) ready(x *Exec) {
 		p.tellReady(x, op)
 	}
 	p.Waiting = nil
+	p.resubscribe(x)
 	if len(p.ToolWait) > 0 {
 		p.listTools(x)
 	}

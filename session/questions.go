@@ -101,19 +101,22 @@ func (q *questions) add(x *Exec, requests jsonrpc.Value) {
 // the client did not declare is never shown: an elicitation is answered
 // "cancel", the rest is marked refused.
 func (q *questions) ask(x *Exec, sess *legacySession, stream, handle string) {
-	caps, _ := jsonrpc.ParseValue(sess.ClientCaps)
 	for i := range q.Open {
 		item := &q.Open[i]
-		if !item.waiting() || item.live() {
-			continue
-		}
-		params := questionParams(item.Params)
-		if !translate.ClientCan(caps, item.Method, params) {
+		switch {
+		case !item.waiting() || item.live():
+		case item.fits(sess):
+			item.put(x, sess, stream, handle)
+		default:
 			item.refuse(x)
-			continue
 		}
-		q.put(x, item, sess, stream, handle, params)
 	}
+}
+
+// fits: the session's client declared the mode this question needs.
+func (item *question) fits(sess *legacySession) bool {
+	caps, _ := jsonrpc.ParseValue(sess.ClientCaps)
+	return translate.ClientCan(caps, item.Method, questionParams(item.Params))
 }
 
 // questionParams reads kept params with the members a rule reads open.
@@ -128,7 +131,9 @@ func questionParams(raw []byte) jsonrpc.Value {
 	return m.Params()
 }
 
-func (q *questions) put(x *Exec, item *question, sess *legacySession, stream, handle string, params jsonrpc.Value) {
+// put asks a client on one of its streams.
+func (item *question) put(x *Exec, sess *legacySession, stream, handle string) {
+	params := questionParams(item.Params)
 	id := x.AskID(sess.ID)
 	elicitation := ""
 	if mode, _ := params.Get("mode").Str(); item.Method == "elicitation/create" && mode == "url" {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,7 +135,6 @@ type stage struct {
 	step     *step
 	ctx      context.Context
 	written  []*step
-	mu       sync.Mutex
 }
 
 func newStage(t *testing.T, sc *scenario, form string) *stage {

@@ -179,7 +179,7 @@ func TestB17_ProbeHTTP(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}, err: "undecided", asked: []string{askDiscover}},
 		{name: "redirect", answer: func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "http://other.test/mcp", 307)
+			http.Redirect(w, r, "http://other.test/mcp", http.StatusTemporaryRedirect)
 		}, err: "http://other.test/mcp", asked: []string{askDiscover}, status: 307},
 		{name: "a future server", answer: result(`{"supportedVersions":["2030-01-01","2029-01-01"]}`), err: `speaks only "2030-01-01", "2029-01-01"; this proxy speaks 2026-07-28`, asked: []string{askDiscover}},
 		{name: "a future server's error", answer: rpcError(400, -32022, `{"supported":["2030-01-01"]}`), err: `speaks only "2030-01-01"`, asked: []string{askDiscover}},

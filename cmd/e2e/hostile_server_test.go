@@ -22,7 +22,6 @@ type serverCase struct {
 	// legacy and modern are "status code" for a client of that era, several
 	// parted by commas; code 0: a result.
 	legacy, modern string
-	only           translate.Era // of the server; unknown: both
 }
 
 func serverCases() []serverCase {

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -390,14 +389,6 @@ func measure(f func()) spent {
 	cpu = processorTime() - cpu
 	runtime.ReadMemStats(&after)
 	return spent{bytes: after.TotalAlloc - before.TotalAlloc, cpu: cpu}
-}
-
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func hostileInput(t *testing.T, c *caller, server *scripted, ic inputCase) spent {

@@ -28,13 +28,14 @@ func TestSafetyS9_OneRequestWithOurOwnLength(t *testing.T) {
 			c.tool("ok", "")
 			server.Forget()
 			body := request("1", "tools/call", c.params(`"name":"ok","arguments":{}`))
-			raw := "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n"
+			var raw strings.Builder
+			raw.WriteString("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n")
 			for name, v := range c.headers("tools/call", "ok") {
-				raw += name + ": " + v[0] + "\r\n"
+				raw.WriteString(name + ": " + v[0] + "\r\n")
 			}
-			raw += fmt.Sprintf("\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body)
-			raw += "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
-			if r := rawHTTP(t, g.URL, raw); r.Status != 200 && r.Status != 400 {
+			raw.WriteString(fmt.Sprintf("\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body))
+			raw.WriteString("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+			if r := rawHTTP(t, g.URL, raw.String()); r.Status != 200 && r.Status != 400 {
 				t.Errorf("got %s", r)
 			}
 			calls := server.Requests("tools/call")
