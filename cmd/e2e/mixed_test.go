@@ -39,9 +39,6 @@ func TestReal_ModernClient_LegacyServer(t *testing.T) {
 	mixed{
 		client: modernClient, server: legacyServer, clientEra: "modern", serverEra: "legacy",
 		want: modernOnLegacy, core: modernCore,
-		notYet: map[string]string{
-			"listen": "resources/subscribe behind a modern client's listen",
-		},
 	}.run(t)
 }
 
