@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -100,9 +101,7 @@ func (c *httpConn) requestHeader(out session.Outgoing) http.Header {
 		}
 		hd[name] = values
 	}
-	for name, values := range e.header {
-		hd[name] = values
-	}
+	maps.Copy(hd, e.header)
 	delete(hd, "Host")
 	if out.Version != "" {
 		hd["Mcp-Protocol-Version"] = []string{out.Version}
