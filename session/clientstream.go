@@ -192,7 +192,7 @@ type Inbound struct {
 type Caller struct {
 	Principal Principal
 	// Open: no credential was seen on a listener where callers cannot be told
-	// apart; tasks.list is not offered (design: principals).
+	// apart; tasks.list is not offered.
 	Open bool
 	// Address is the peer's address, cut to the network one host owns (IPv6:
 	// /64); limits count by it where callers cannot be told apart.

@@ -377,3 +377,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	}
 }
+
+// statusOK says whether an HTTP reply carried success.
+func statusOK(ev Event) bool {
+	return ev.Frame.HTTP == nil || ev.Frame.HTTP.Status/100 == 2 || ev.Frame.HTTP.Status == http.StatusOK
+}

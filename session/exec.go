@@ -104,8 +104,7 @@ func (x *Exec) Grow(key string, n int64) bool {
 	return x.r.held.Grow(key, n, x.Policy.MessageLimit)
 }
 
-// reservation is what each admitted task call sets aside (design: what is
-// remembered, held results).
+// reservation is what each admitted task call sets aside.
 const reservation = 64 << 10
 
 // NextID returns the next integer of a sequence, from 1, never twice over all

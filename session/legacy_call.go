@@ -371,7 +371,7 @@ func (c *legacyCall) inputRequired(x *Exec, result jsonrpc.Value) {
 	}
 	c.State = json.RawMessage(result.Get("requestState").Raw())
 	if c.Task {
-		// Asked under the task (design section 4): the client that wants a task
+		// Asked under the task: the client that wants a task
 		// gets its handle at once.
 		if c.Handle == "" {
 			c.early(x)

@@ -256,7 +256,7 @@ func (s *legacySession) server(x *Exec, ev Event) {
 }
 
 // initialized: the server's legacy face answered. A face that offers less
-// than the modern one is left for it (design: the shape).
+// than the modern one is left for it.
 func (s *legacySession) initialized(x *Exec, ev Event) {
 	m := ev.Frame.Msg
 	if ev.Frame.HTTP != nil {
@@ -314,7 +314,7 @@ func (s *legacySession) serverEnd(x *Exec, ev Event) {
 
 // failedOut tells a client that its exchange with the server ended without an
 // answer: the server's own status where it has a meaning for the client
-// (design: HTTP status), else one of ours.
+// , else one of ours.
 func failedOut(era translate.Era, id jsonrpc.ID, ev Event) Out {
 	cond, message := translate.CondUpstreamBroken, "the upstream server gave no answer"
 	switch ev.Fail {

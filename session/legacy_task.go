@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/json"
-	"net/http"
 	"time"
 
 	"taskbridge/translate"
@@ -436,39 +435,6 @@ func (t *legacyTask) timer(x *Exec, name string) {
 	}
 }
 
-// evictable: at a limit finished entries leave first; cancelled and held ones
-// stay, for only we know them (design: index).
-func (t *legacyTask) evictable() bool {
-	return t.Final && !t.Held && t.Failure == nil && t.Status != translate.Cancelled && len(t.Waiters) == 0
-}
-
-// evictOldest makes room for a new task of owner by forgetting the oldest
-// finished one; its handle still opens it at the server.
-func evictOldest(x *Exec, owner Principal) bool {
-	if owner == "" {
-		return false
-	}
-	var all []Entry
-	after := ""
-	for {
-		page := x.List(indexPrefix(x, owner), after, 1000)
-		all = append(all, page...)
-		if len(page) < 1000 {
-			break
-		}
-		after = page[len(page)-1].Key
-	}
-	for i := len(all) - 1; i >= 0; i-- {
-		op := taskOp(string(all[i].Value))
-		t := new(legacyTask)
-		if x.r.load(op, t) && t.evictable() {
-			x.Do(Tell{To: op, Name: "evict"})
-			return true
-		}
-	}
-	return false
-}
-
 // forget frees memory; whether a task has expired is the server's word, and
 // its handle opens it again while the server knows it.
 func (t *legacyTask) forget(x *Exec) {
@@ -516,72 +482,4 @@ func (t *legacyTask) cancel(x *Exec, w waiter) {
 func (t *legacyTask) refuseCancel(x *Exec, w waiter) {
 	x.refuse(w.Stream, translate.Legacy, w.id(), translate.CondInvalidParams,
 		"Cannot cancel task: already in terminal status '"+t.Status+"'", nil)
-}
-
-// progress of a task call: each new message on the open tasks/result streams,
-// else on the creating session's GET stream (design section 4).
-func (t *legacyTask) message(x *Exec, text string) {
-	if t.Final || text == "" {
-		return
-	}
-	t.Task = translate.Restate(translate.ParseResult(t.Task), t.Status, text, x.Now.UTC().Format(timeLayout))
-	t.progress(x, text)
-}
-
-func (t *legacyTask) progress(x *Exec, text string) {
-	t.Progress++
-	note := func(token json.RawMessage) []byte {
-		params := jsonrpc.NewObject().Raw("progressToken", token).Int("progress", t.Progress).Str("message", text).
-			Raw("_meta", jsonrpc.NewObject().Raw(translate.MetaRelatedTask, jsonrpc.NewObject().Str("taskId", t.handle(x)).Bytes()).Bytes()).Bytes()
-		return jsonrpc.NewNotification("notifications/progress", params)
-	}
-	sent := false
-	for _, w := range t.Waiters {
-		token := w.Token
-		if len(token) == 0 {
-			token = t.Token
-		}
-		if len(token) > 0 && w.Stream != "" {
-			x.Do(Send{Stream: w.Stream, Out: Out{Raw: note(token)}})
-			sent = true
-		}
-	}
-	if sent || len(t.Token) == 0 {
-		return
-	}
-	if get := t.getStream(x); get != "" {
-		x.Do(Send{Stream: get, Out: Out{Raw: note(t.Token)}})
-	}
-}
-
-// getStream is the GET stream of the session that last named the task.
-func (t *legacyTask) getStream(x *Exec) string {
-	sess := new(legacySession)
-	if !x.r.load(sessionOp(t.Session), sess) || len(sess.Gets) == 0 {
-		return ""
-	}
-	return sess.Gets[0]
-}
-
-func indexKey(x *Exec, owner Principal, handle string) string {
-	// Newest first: keys sort by falling time.
-	at := uint64(1<<63) - uint64(x.Now.UnixMicro())
-	return indexPrefix(x, owner) + hex16(at) + "-" + x.Handles().MaskText("index", handle)
-}
-
-func indexPrefix(x *Exec, owner Principal) string { return "idx/" + x.Handles().Mask(owner) + "/" }
-
-func hex16(n uint64) string {
-	const digits = "0123456789abcdef"
-	var b [16]byte
-	for i := range b {
-		b[15-i] = digits[n&15]
-		n >>= 4
-	}
-	return string(b[:])
-}
-
-// statusOK says whether an HTTP reply carried success.
-func statusOK(ev Event) bool {
-	return ev.Frame.HTTP == nil || ev.Frame.HTTP.Status/100 == 2 || ev.Frame.HTTP.Status == http.StatusOK
 }

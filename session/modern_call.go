@@ -210,7 +210,7 @@ func (c *modernCall) proceed(x *Exec) {
 	}
 }
 
-// decide: whether the call becomes a legacy task (design section 5).
+// decide: whether the call becomes a legacy task.
 func (c *modernCall) decide(x *Exec) {
 	raw, _ := x.Get(toolsKey(c.Pool))
 	support := toolSupport(raw).of(c.Name)
@@ -364,7 +364,7 @@ func (c *modernCall) error(x *Exec, m *jsonrpc.Message) {
 	status := 0
 	if code == -32601 {
 		// 404 is for methods the server does not have; about a tool it is 200
-		// with -32602 (design: HTTP status).
+		// with -32602.
 		if c.Method == "tools/call" {
 			if r, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
 				e := r.Edit()

@@ -90,7 +90,7 @@ func (c *modernCall) whileParked(x *Exec, m *jsonrpc.Message) {
 }
 
 // parkOver: nobody came back. The server is told that the call is cancelled,
-// then its questions get an answer (design: questions outside tasks).
+// then its questions get an answer.
 func (c *modernCall) parkOver(x *Exec) {
 	if !c.Parked {
 		return

@@ -9,7 +9,7 @@ import (
 
 // relist: a plain call was refused because its tool runs only as a task, so
 // what we knew of the server's tools is old. The list is read anew and the
-// call, which has not run, sent once more (design section 5).
+// call, which has not run, sent once more.
 func (c *modernCall) relist(x *Exec, m *jsonrpc.Message) bool {
 	if c.Relisted || c.AsTask || c.Method != "tools/call" || !c.Ready.Tasks || !wantsTask(m) {
 		return false

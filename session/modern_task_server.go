@@ -16,7 +16,7 @@ func (t *modernTask) server(x *Exec, ev Event) {
 	switch m.Kind {
 	case jsonrpc.Request:
 		// A question may come on any stream, tagged or not; on tasks/result of a
-		// task it is this task's (design: unattached questions).
+		// task it is this task's.
 		if translate.IsQuestion(m.Method) && (ev.Label == "result" || translate.RelatedTask(m.Params()) == t.ServerID) {
 			t.question(x, m)
 			return
@@ -148,7 +148,7 @@ func (t *modernTask) paid(x *Exec, m *jsonrpc.Message) {
 }
 
 // settlePayload: "completed" but tasks/result errs: one more look tells
-// whether the task is gone (design section 5).
+// whether the task is gone.
 func (t *modernTask) settlePayload(x *Exec) {
 	if t.Status == translate.Completed && t.Paid == "error" && !t.Lost {
 		t.Lost = true

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -11,8 +10,7 @@ import (
 )
 
 // poolSession is our session with a legacy server on behalf of modern
-// clients of one principal, client info and capabilities (design: session
-// pool). Calls start after the server took notifications/initialized and the
+// clients of one principal, client info and capabilities. Calls start after the server took notifications/initialized and the
 // GET stream is open or refused.
 type poolSession struct {
 	base
@@ -298,7 +296,7 @@ func (p *poolSession) getEnded(x *Exec, ev Event) {
 }
 
 // lost: the server forgot the session. The next call opens a new one; task
-// ids stay the same (design: session pool, 404).
+// ids stay the same.
 func (p *poolSession) lost(x *Exec) {
 	x.Do(Shut{Label: "get"}) // settled by the runner, which needs its name still
 	p.Init = nil
@@ -331,183 +329,4 @@ func (p *poolSession) close(x *Exec) {
 		x.Do(Tell{To: OpID("pass:end-" + string(x.ID)), Name: "delete", Data: mustJSON(passDelete{p.Session, p.Version, p.As})})
 	}
 	p.end(x)
-}
-
-// serverTaskKey finds our task by the server's session and id.
-func serverTaskKey(pool OpID, serverID string) string {
-	return "tid/" + string(pool) + "/" + serverID
-}
-
-// question: a server's request on the GET stream. One about a task goes to
-// it; ping is answered at once; the rest belongs to nothing we know.
-func (p *poolSession) question(x *Exec, m *jsonrpc.Message) {
-	routeQuestion(x, x.ID, m, func(raw []byte) {
-		p.open(x, "say"+m.ID.Key(), Outgoing{Verb: http.MethodPost, Msg: raw})
-	})
-}
-
-// routeQuestion leads a legacy server's request to its task, or answers it by
-// say when it has none.
-func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte)) {
-	switch {
-	case m.Method == "ping":
-		say(jsonrpc.NewResult(m.ID, []byte("{}")))
-		return
-	case translate.IsQuestion(m.Method):
-		if id := translate.RelatedTask(m.Params()); id != "" {
-			if op, ok := x.Get(serverTaskKey(pool, id)); ok {
-				x.Do(Tell{To: OpID(op), Name: "question", Data: m.Raw})
-				return
-			}
-		}
-		if op, ok := unattached(x, pool); ok {
-			x.Do(Tell{To: op, Name: "question", Data: m.Raw})
-			return
-		}
-		x.Do(Loss{What: string(translate.LossUnattached)})
-		say(jsonrpc.NewError(m.ID, -32603, "no client can be asked at this point", nil))
-		return
-	}
-	if len(m.Method) > 6 && m.Method[:6] == "tasks/" {
-		x.Do(Loss{What: string(translate.LossServerTaskMethod)})
-	}
-	say(jsonrpc.NewError(m.ID, -32601, "method not found", nil))
-}
-
-// unattached finds whom a question without related-task belongs to: the latest
-// call in flight in its session that can be asked, else the session's only
-// live task (design: unattached questions).
-func unattached(x *Exec, pool OpID) (OpID, bool) {
-	if fly := x.List(flyPrefix(pool), "", 1); len(fly) > 0 {
-		return OpID(fly[0].Value), true
-	}
-	if tasks := x.List("tid/"+string(pool)+"/", "", 2); len(tasks) == 1 {
-		return OpID(tasks[0].Value), true
-	}
-	return "", false
-}
-
-func (p *poolSession) notice(x *Exec, m *jsonrpc.Message) {
-	routeNotice(x, x.ID, m)
-	if m.Method == "notifications/tools/list_changed" {
-		x.Do(Del{Key: toolsKey(x.ID)})
-	}
-	for _, op := range p.Listens {
-		x.Do(Tell{To: op, Name: "notice", Data: m.Raw})
-	}
-}
-
-// routeNotice leads what a legacy server says about a task to the task.
-func routeNotice(x *Exec, pool OpID, m *jsonrpc.Message) {
-	id := translate.RelatedTask(m.Params())
-	name := "notice"
-	switch m.Method {
-	case "notifications/tasks/status":
-		id, _ = m.At("params", "taskId").Str()
-		name = "status"
-	case "notifications/cancelled":
-		if id == "" {
-			if raw, ok := x.Get(serverAskKey(pool, m.At("params", "requestId").Raw())); ok {
-				x.Do(Tell{To: OpID(raw), Name: "withdrawn", Data: m.At("params", "requestId").Raw()})
-			}
-			return
-		}
-		name = "withdrawn"
-	}
-	if id == "" {
-		return
-	}
-	op, ok := x.Get(serverTaskKey(pool, id))
-	if !ok {
-		if name == "status" {
-			x.Do(Loss{What: string(translate.LossStatusNotice)})
-		}
-		return
-	}
-	data := m.Raw
-	if name == "withdrawn" {
-		data = m.At("params", "requestId").Raw()
-	}
-	x.Do(Tell{To: OpID(op), Name: name, Data: data})
-}
-
-// serverAskKey finds the task a server's request belongs to by its id.
-func serverAskKey(pool OpID, id []byte) string {
-	key := string(id)
-	if parsed, err := jsonrpc.IDFromRaw(id); err == nil {
-		key = parsed.Key()
-	}
-	return "sask/" + string(pool) + "/" + key
-}
-
-func toolsKey(pool OpID) string { return "tools/" + string(pool) }
-
-// maxToolPages bounds how far a list is followed.
-const maxToolPages = 50
-
-// toolSupport is what calls need to know of a server's tools: a line each,
-// the name as a JSON string, a colon, the taskSupport. Kept as text so that a
-// call finds its tool without decoding a list of thousands.
-type toolSupport []byte
-
-func (s toolSupport) add(name, support string) toolSupport {
-	if len(s) == 0 {
-		s = append(s, '\n')
-	}
-	s = append(s, jsonrpc.Quote(name)...)
-	s = append(s, ':')
-	s = append(s, support...)
-	return append(s, '\n')
-}
-
-// of returns the taskSupport of a tool, or "". A JSON string holds no line
-// end, so a match at a line's start is the tool itself.
-func (s toolSupport) of(name string) string {
-	key := append(append([]byte{'\n'}, jsonrpc.Quote(name)...), ':')
-	_, rest, ok := bytes.Cut(s, key)
-	if !ok {
-		return ""
-	}
-	support, _, _ := bytes.Cut(rest, []byte{'\n'})
-	return string(support)
-}
-
-func (p *poolSession) listTools(x *Exec) {
-	if p.Phase != "ready" || p.up("tools") {
-		return
-	}
-	p.Tools, p.Pages = nil, 0
-	p.openTools(x, "")
-}
-
-func (p *poolSession) openTools(x *Exec, cursor string) {
-	params := jsonrpc.NewObject()
-	if cursor != "" {
-		params.Str("cursor", cursor)
-	}
-	p.Pages++
-	msg := jsonrpc.NewRequest(jsonrpc.IntID(x.NextID("up/"+string(x.ID))), "tools/list", params.Bytes())
-	p.open(x, "tools", Outgoing{Verb: http.MethodPost, Msg: msg})
-}
-
-func (p *poolSession) toolPage(x *Exec, m *jsonrpc.Message) {
-	for tool := range m.Result().Get("tools").Elems() {
-		name, ok := tool.Get("name").Str()
-		if support := translate.TaskSupport(tool); ok && translate.KnownTaskSupport(support) {
-			p.Tools = p.Tools.add(name, support)
-		}
-	}
-	if cursor, _ := m.Result().Get("nextCursor").Str(); cursor != "" && p.Pages < maxToolPages {
-		p.openTools(x, cursor)
-		return
-	}
-	p.toolsDone(x)
-}
-
-func (p *poolSession) toolsDone(x *Exec) {
-	x.Do(Put{Key: toolsKey(x.ID), Value: append([]byte{}, p.Tools...)})
-	for _, op := range p.ToolWait {
-		x.Do(Tell{To: op, Name: "tools"})
-	}
-	p.ToolWait, p.Tools = nil, nil
 }

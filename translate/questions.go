@@ -70,7 +70,7 @@ func AnswerToLegacy(id jsonrpc.ID, answer jsonrpc.Value, taskID string) []byte {
 }
 
 // RefusedAnswer is what a modern server is told when a legacy client answered
-// its elicitation with an error: there is no other form (design: questions).
+// its elicitation with an error: there is no other form.
 // ok is false for sampling and roots, which end the call or task instead.
 func RefusedAnswer(method string) (raw []byte, ok bool) {
 	if method == "elicitation/create" {

@@ -146,7 +146,7 @@ func (f *serveFlags) checkState(fs *pflag.FlagSet, c *bridgeConfig) error {
 	return nil
 }
 
-// checkCallers settles who may come in and as whom (design: who may see what).
+// checkCallers settles who may come in and as whom.
 func (f *serveFlags) checkCallers(fs *pflag.FlagSet, c *bridgeConfig) error {
 	var err error
 	if c.principal, err = session.ParsePrincipalPolicy(f.principal); err != nil {

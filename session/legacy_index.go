@@ -1,0 +1,54 @@
+package session
+
+import "taskbridge/translate"
+
+func indexKey(x *Exec, owner Principal, handle string) string {
+	// Newest first: keys sort by falling time.
+	at := uint64(1<<63) - uint64(x.Now.UnixMicro())
+	return indexPrefix(x, owner) + hex16(at) + "-" + x.Handles().MaskText("index", handle)
+}
+
+func indexPrefix(x *Exec, owner Principal) string { return "idx/" + x.Handles().Mask(owner) + "/" }
+
+func hex16(n uint64) string {
+	const digits = "0123456789abcdef"
+	var b [16]byte
+	for i := range b {
+		b[15-i] = digits[n&15]
+		n >>= 4
+	}
+	return string(b[:])
+}
+
+// evictable: at a limit finished entries leave first; cancelled and held ones
+// stay, for only we know them.
+func (t *legacyTask) evictable() bool {
+	return t.Final && !t.Held && t.Failure == nil && t.Status != translate.Cancelled && len(t.Waiters) == 0
+}
+
+// evictOldest makes room for a new task of owner by forgetting the oldest
+// finished one; its handle still opens it at the server.
+func evictOldest(x *Exec, owner Principal) bool {
+	if owner == "" {
+		return false
+	}
+	var all []Entry
+	after := ""
+	for {
+		page := x.List(indexPrefix(x, owner), after, 1000)
+		all = append(all, page...)
+		if len(page) < 1000 {
+			break
+		}
+		after = page[len(page)-1].Key
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		op := taskOp(string(all[i].Value))
+		t := new(legacyTask)
+		if x.r.load(op, t) && t.evictable() {
+			x.Do(Tell{To: op, Name: "evict"})
+			return true
+		}
+	}
+	return false
+}

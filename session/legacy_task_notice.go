@@ -1,0 +1,69 @@
+package session
+
+import (
+	"encoding/json"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// progress of a task call: each new message on the open tasks/result streams,
+// else on the creating session's GET stream.
+func (t *legacyTask) message(x *Exec, text string) {
+	if t.Final || text == "" {
+		return
+	}
+	t.Task = translate.Restate(translate.ParseResult(t.Task), t.Status, text, x.Now.UTC().Format(timeLayout))
+	t.progress(x, text)
+}
+
+func (t *legacyTask) progress(x *Exec, text string) {
+	t.Progress++
+	note := func(token json.RawMessage) []byte {
+		params := jsonrpc.NewObject().Raw("progressToken", token).Int("progress", t.Progress).Str("message", text).
+			Raw("_meta", jsonrpc.NewObject().Raw(translate.MetaRelatedTask, jsonrpc.NewObject().Str("taskId", t.handle(x)).Bytes()).Bytes()).Bytes()
+		return jsonrpc.NewNotification("notifications/progress", params)
+	}
+	sent := false
+	for _, w := range t.Waiters {
+		token := w.Token
+		if len(token) == 0 {
+			token = t.Token
+		}
+		if len(token) > 0 && w.Stream != "" {
+			x.Do(Send{Stream: w.Stream, Out: Out{Raw: note(token)}})
+			sent = true
+		}
+	}
+	if sent || len(t.Token) == 0 {
+		return
+	}
+	if get := t.getStream(x); get != "" {
+		x.Do(Send{Stream: get, Out: Out{Raw: note(t.Token)}})
+	}
+}
+
+// getStream is the GET stream of the session that last named the task.
+func (t *legacyTask) getStream(x *Exec) string {
+	sess := new(legacySession)
+	if !x.r.load(sessionOp(t.Session), sess) || len(sess.Gets) == 0 {
+		return ""
+	}
+	return sess.Gets[0]
+}
+
+// notice tells the session that last named the task of a new status, on its
+// GET stream (2025-11-25 tasks, Task Status Notification: a bare Task).
+func (t *legacyTask) notice(x *Exec, was string) {
+	if t.Status == was {
+		return
+	}
+	if get := t.getStream(x); get != "" {
+		x.Do(Send{Stream: get, Out: Out{Raw: jsonrpc.NewNotification("notifications/tasks/status", t.Task)}})
+	}
+}
+
+func statusText(task []byte) string {
+	s, _ := translate.ParseResult(task).Get("statusMessage").Str()
+	return s
+}
