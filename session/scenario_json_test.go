@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -336,8 +337,6 @@ func (vs vars) template(v any, fixed vars) any {
 
 func (vs vars) clone() vars {
 	out := make(vars, len(vs))
-	for k, v := range vs {
-		out[k] = v
-	}
+	maps.Copy(out, vs)
 	return out
 }
