@@ -33,7 +33,7 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) {
 		case Ask:
 			r.ask(id, e)
 		case Unask:
-			_ = r.store.Delete(r.ctx, askKey(e.Session, intRaw(e.ID)), Any)
+			_ = r.store.Delete(r.ctx, askKey(e.Session, jsonrpc.IntID(e.ID)), Any)
 		case Put:
 			if _, err := r.store.Put(r.ctx, e.Key, e.Value, Any); err != nil {
 				r.log.Error("write record", "err", err)
@@ -101,14 +101,23 @@ func (r *Runner) attach(s *ClientStream, op OpID) {
 	r.mu.Unlock()
 }
 
-// attachID is attach for an operation that hands its stream on; a stream of
-// another runner keeps its first operation, which passes the news on.
+// attachID is attach for an operation that hands its stream on. The runner
+// that holds the stream does it; one whose reader has left meanwhile is news
+// for op at once.
 func (r *Runner) attachID(stream string, op OpID) {
+	if holder := streamRunner(stream); holder != r.id {
+		r.post(holder, inboxItem{Stream: stream, Op: op})
+		return
+	}
 	r.mu.Lock()
-	if a := r.streams[stream]; a != nil {
+	a := r.streams[stream]
+	if a != nil {
 		a.op = op
 	}
 	r.mu.Unlock()
+	if a == nil {
+		r.deliver(op, Event{Kind: EvClientGone, Label: stream})
+	}
 }
 
 func (r *Runner) gone(s *ClientStream) {
@@ -140,7 +149,9 @@ func (r *Runner) send(stream string, out Out) {
 	}
 }
 
-func askKey(session string, idKey []byte) string { return "ask/" + session + "/" + string(idKey) }
+// askKey names what a client was asked. Ids are compared as JSON values: 10 is
+// 1e1.
+func askKey(session string, id jsonrpc.ID) string { return "ask/" + session + "/" + shortKey(id) }
 
 // asked is where a client's answer is led to.
 type asked struct {
@@ -150,7 +161,7 @@ type asked struct {
 
 func (r *Runner) ask(id OpID, e Ask) {
 	raw, _ := json.Marshal(asked{Op: id, Name: e.Name})
-	if _, err := r.store.Put(r.ctx, askKey(e.Session, intRaw(e.ID)), raw, Any); err != nil {
+	if _, err := r.store.Put(r.ctx, askKey(e.Session, jsonrpc.IntID(e.ID)), raw, Any); err != nil {
 		r.log.Error("remember question", "err", err)
 		return
 	}
@@ -359,9 +370,12 @@ func (r *Runner) followInbox() {
 			if json.Unmarshal(e.Value, &item) != nil {
 				continue
 			}
-			if item.Out != nil {
+			switch {
+			case item.Out != nil:
 				r.send(item.Stream, *item.Out)
-			} else {
+			case item.Stream != "":
+				r.attachID(item.Stream, item.Op)
+			default:
 				r.shut(item.Op, item.Label, item.Exchange)
 			}
 		}

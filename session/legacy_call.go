@@ -34,6 +34,7 @@ type legacyCall struct {
 	Questions questions       `json:",omitzero"`
 	State     json.RawMessage `json:",omitempty"` // requestState to echo
 	Asking    bool            `json:",omitempty"` // the task asks for us; the call goes on with its answers
+	Gone      bool            `json:",omitempty"` // the client has closed its stream, which is no cancel
 }
 
 func (c *legacyCall) Step(x *Exec, ev Event) {
@@ -51,8 +52,18 @@ func (c *legacyCall) Step(x *Exec, ev Event) {
 			c.failed(x, failedOut(translate.Legacy, rawID(c.ID), ev))
 		}
 	case EvTimer:
-		if c.Stream != "" && c.Handle == "" {
+		switch {
+		case c.Stream == "":
+		case ev.Name == "gone":
+			c.abandoned(x)
+		case c.Handle == "" && !c.Cancelled:
 			c.early(x)
+		}
+	case EvClientGone:
+		if c.Stream != "" {
+			c.Questions.lost(c.Stream)
+			c.Gone = true
+			c.patience(x)
 		}
 	case EvAnswer:
 		c.answer(x, ev)
@@ -63,7 +74,7 @@ func (c *legacyCall) Step(x *Exec, ev Event) {
 			c.sendAgain(x, ev.Data)
 		}
 		if ev.Name == "shut" { // tasks/cancel of the task this call runs under
-			c.Cancelled = true
+			x.Free(string(x.ID))
 			x.Do(Shut{Label: "up"}, Done{})
 		}
 	}
@@ -169,6 +180,7 @@ func (c *legacyCall) error(x *Exec, ev Event) {
 	}
 	raw, _ := translate.ResultToLegacy(c.Method, m, false)
 	if c.Handle != "" {
+		x.Free(string(x.ID))
 		x.Do(Tell{To: taskOp(c.Handle), Name: "error", Data: m.Error().Raw()}, Done{})
 		return
 	}
@@ -219,6 +231,10 @@ func (c *legacyCall) result(x *Exec, m *jsonrpc.Message) {
 		c.born(x, result, task)
 		return
 	}
+	if c.Cancelled {
+		c.over(x) // no task came of it, so nothing is left to cancel
+		return
+	}
 	if kind == "input_required" && translate.CanRequireInput(c.Method) {
 		c.inputRequired(x, result)
 		return
@@ -237,8 +253,18 @@ func (c *legacyCall) result(x *Exec, m *jsonrpc.Message) {
 	x.Do(Done{})
 }
 
+// over ends a call the client has cancelled: it is not answered any more.
+func (c *legacyCall) over(x *Exec) {
+	x.Free(string(x.ID))
+	x.Do(Send{Stream: c.Stream, Out: Out{Final: true}}, Done{})
+}
+
 // failed ends the call with an answer, or its task with one.
 func (c *legacyCall) failed(x *Exec, out Out) {
+	if c.Cancelled {
+		c.over(x)
+		return
+	}
 	x.Free(string(x.ID))
 	if c.Handle == "" {
 		x.Do(Send{Stream: c.Stream, Out: out}, Done{})
@@ -299,9 +325,13 @@ func (c *legacyCall) born(x *Exec, result, task jsonrpc.Value) {
 		return
 	}
 	if !c.Task { // driven: the plain call waits for the task's end
+		if c.Gone { // nobody waits; the work goes on
+			x.Do(Tell{To: taskOp(handle), Name: "born", Data: mustJSON(b)}, Done{})
+			return
+		}
 		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Session: c.Session, Driven: true, Token: c.Token}
 		x.Do(Put{Key: waitKey(c.Session, rawID(c.ID)), Value: []byte("ltask:" + handle + " " + c.Stream)})
-		x.Do(Attach{Stream: c.Stream, Op: taskOp(handle)}, Tell{To: taskOp(handle), Name: "born", Data: mustJSON(b)}, Done{})
+		x.Do(Tell{To: taskOp(handle), Name: "born", Data: mustJSON(b)}, Attach{Stream: c.Stream, Op: taskOp(handle)}, Done{})
 		return
 	}
 	created := translate.CreateToLegacy(result, task, translate.TaskView{ID: handle, Status: translate.Working})
@@ -317,12 +347,13 @@ func (c *legacyCall) born(x *Exec, result, task jsonrpc.Value) {
 	x.Do(Done{})
 }
 
-// mint makes a handle for a task only we know.
-func (c *legacyCall) mint(x *Exec) {
+// mint makes a handle for a task only we know; b tells the task, which is
+// there before the client can ask for it.
+func (c *legacyCall) mint(x *Exec, name string, b taskBirth) {
 	c.Handle = x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, ID: x.Token(18), Principal: c.Owner, Minted: true})
 	task := mintedTask(x, c.Handle, c.TTL)
+	x.Do(Tell{To: taskOp(c.Handle), Name: name, Data: mustJSON(b)}, Audit{What: "created", Task: c.Handle})
 	x.reply(c.Stream, jsonrpc.NewResult(rawID(c.ID), jsonrpc.NewObject().Raw("task", task).Bytes()))
-	x.Do(Audit{What: "created", Task: c.Handle})
 }
 
 // mintedTask is the legacy Task of a handle of ours, always born working.
@@ -342,23 +373,22 @@ const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
 // early: no answer yet; the client gets a handle and the call runs on.
 func (c *legacyCall) early(x *Exec) {
-	c.mint(x)
 	b := c.birth()
 	b.Call = x.ID
-	x.Do(Tell{To: taskOp(c.Handle), Name: "running", Data: mustJSON(b)})
+	c.mint(x, "running", b)
 }
 
 // hold: the server answered a task call plainly; the result stays with us.
 func (c *legacyCall) hold(x *Exec, result jsonrpc.Value) {
 	b := c.birth()
 	b.Result = json.RawMessage(result.Raw())
-	name := "result"
-	if c.Handle == "" {
-		c.mint(x)
-		name = "held"
-	}
 	x.Free(string(x.ID))
-	x.Do(Tell{To: taskOp(c.Handle), Name: name, Data: mustJSON(b)}, Done{})
+	if c.Handle == "" {
+		c.mint(x, "held", b)
+	} else {
+		x.Do(Tell{To: taskOp(c.Handle), Name: "result", Data: mustJSON(b)})
+	}
+	x.Do(Done{})
 }
 
 // inputRequired: the server asks before it answers (2026-07-28 basic/
@@ -388,9 +418,11 @@ func (c *legacyCall) inputRequired(x *Exec, result jsonrpc.Value) {
 	c.Questions.add(x, result.Get("inputRequests"))
 	c.Questions.ask(x, sess, c.Stream, "")
 	if method := c.Questions.refused(); method != "" {
+		c.Questions.withdraw(x)
 		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "the server needs "+method+", which this client does not support", nil))
 		return
 	}
+	c.patience(x)
 	c.retry(x)
 }
 
@@ -425,7 +457,7 @@ func (c *legacyCall) sendAgain(x *Exec, responses []byte) {
 }
 
 func (c *legacyCall) answer(x *Exec, ev Event) {
-	method, rpcError := c.Questions.answered(x, ev.Name, ev.Frame.Msg)
+	method, rpcError := c.Questions.answered(x, ev.Label, ev.Name, ev.Frame.Msg)
 	if rpcError != nil {
 		c.Questions.withdraw(x)
 		c.failed(x, Out{Raw: errorWith(rawID(c.ID), rpcError), Final: true})
@@ -433,6 +465,21 @@ func (c *legacyCall) answer(x *Exec, ev Event) {
 	}
 	if method != "" {
 		c.retry(x)
+	}
+}
+
+// patience bounds how long questions of a call wait for a client that has
+// left: it may still answer what it was asked, but no stream can ask again.
+func (c *legacyCall) patience(x *Exec) {
+	if c.Gone && len(c.Questions.Open) > 0 {
+		x.Do(Wake{Name: "gone", At: x.Now.Add(x.Policy.ParkFor)})
+	}
+}
+
+func (c *legacyCall) abandoned(x *Exec) {
+	if len(c.Questions.Open) > 0 {
+		c.Questions.withdraw(x)
+		x.Do(Done{})
 	}
 }
 

@@ -23,8 +23,11 @@ func hex16(n uint64) string {
 // evictable: at a limit finished entries leave first; cancelled and held ones
 // stay, for only we know them.
 func (t *legacyTask) evictable() bool {
-	return t.Final && !t.Held && t.Failure == nil && t.Status != translate.Cancelled && len(t.Waiters) == 0
+	return t.Final && !t.Held && t.Failure == nil && t.Status != translate.Cancelled && !t.awaited()
 }
+
+// awaited: somebody waits for an answer.
+func (t *legacyTask) awaited() bool { return len(t.Waiters)+len(t.Gets)+len(t.Cancels) > 0 }
 
 // evictOldest makes room for a new task of owner by forgetting the oldest
 // finished one; its handle still opens it at the server.

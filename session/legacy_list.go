@@ -23,7 +23,7 @@ type legacyList struct {
 // shownTask is a task as its operation shows it; no Task: gone or unknown yet.
 type shownTask struct {
 	Handle string
-	Task   json.RawMessage
+	Task   json.RawMessage `json:",omitempty"` // nil stays nil in the state
 }
 
 const kindCursor = "cursor"

@@ -45,7 +45,8 @@ type legacyTask struct {
 	JoinedAs Principal `json:",omitempty"`
 	Watched  bool      `json:",omitempty"`
 	Asked    questions
-	Updates  int `json:",omitempty"`
+	Caps     json.RawMessage `json:",omitempty"` // of the client that made it
+	Updates  int             `json:",omitempty"`
 
 	paced bool // of the exchange being opened
 }
@@ -87,7 +88,11 @@ func (t *legacyTask) revive(x *Exec, ev Event) bool {
 		ref, ok := x.Handles().OpenTask(t.handle(x), taskPrincipal(ev.Caller))
 		if ok && !ref.Minted {
 			t.Live, t.Status, t.Owner, t.ServerID = true, translate.Working, ref.Principal, ref.ID
+			t.remember(x)
 			return true
+		}
+		if ev.Frame.Msg.Method == "tasks/result" {
+			x.Do(Del{Key: waitKey(ev.Session.ID, ev.Frame.Msg.ID)})
 		}
 		x.refuse(ev.Label, translate.Legacy, ev.Frame.Msg.ID, translate.CondUnknownTask, unknownTask, nil)
 	case ev.Kind == EvOp && ev.Name == "show":
@@ -145,33 +150,50 @@ func (t *legacyTask) told(x *Exec, ev Event) {
 			t.openCancel(x)
 			return
 		}
-		t.absorbTask(x, translate.ParseResult(b.Task))
+		t.seed(x, translate.ParseResult(b.Task))
 		t.watch(x)
 	}
 }
 
-func (t *legacyTask) common(x *Exec, b taskBirth) {
-	t.Owner, t.As, t.Session, t.Token = b.Owner, b.As, b.Session, b.Token
+// seed takes over the Task of a CreateTaskResult. Whatever its status, it has
+// no payload and no questions yet, so it is shown working and looked at.
+func (t *legacyTask) seed(x *Exec, task jsonrpc.Value) {
+	t.Status = translate.Working
+	t.Task = translate.TaskToLegacy(task, translate.TaskView{ID: t.handle(x), Status: t.Status})
+	t.pace(x, task)
+	t.remember(x)
+}
+
+// remember sets the time to forget the task, by its ttl as last seen, and
+// lists it. Whether the task has expired is the server's word.
+func (t *legacyTask) remember(x *Exec) {
 	keep := x.Policy.TaskKeep
 	if ttl, ok := translate.Milliseconds(translate.ParseResult(t.Task).Get("ttl")); ok {
 		keep = time.Duration(ttl)*time.Millisecond + x.Policy.TaskGrace
 	}
 	x.Do(Wake{Name: "forget", At: x.Now.Add(keep)})
-	if b.Limit != "" && t.Limit == "" {
-		t.Limit = b.Limit
-		x.Do(counted(countTasks, t.Limit, 1)...)
-	}
-	if t.Owner != "" && t.Index == "" {
+	if t.Owner != "" && t.Index == "" && len(t.Task) > 0 {
 		t.Index = indexKey(x, t.Owner, t.handle(x))
 		x.Do(Put{Key: t.Index, Value: []byte(t.handle(x))})
 	}
 }
 
+func (t *legacyTask) common(x *Exec, b taskBirth) {
+	t.Owner, t.As, t.Session, t.Token = b.Owner, b.As, b.Session, b.Token
+	sess := new(legacySession)
+	if x.r.load(sessionOp(b.Session), sess) {
+		t.Caps = sess.ClientCaps
+	}
+	t.remember(x)
+	if b.Limit != "" && t.Limit == "" {
+		t.Limit = b.Limit
+		x.Do(counted(countTasks, t.Limit, 1)...)
+	}
+}
+
 func (t *legacyTask) born(x *Exec, b taskBirth) {
 	t.ServerID = b.ServerID
-	task := translate.ParseResult(b.Task)
-	t.Task = translate.TaskToLegacy(task, translate.TaskView{ID: t.handle(x), Status: translate.Working})
-	t.pace(x, task)
+	t.seed(x, translate.ParseResult(b.Task))
 	t.common(x, b)
 	if b.Cancel {
 		t.openCancel(x)
@@ -303,6 +325,7 @@ func (t *legacyTask) left(x *Exec, ev Event) {
 	t.Cancels, _ = dropStream(t.Cancels, stream)
 	t.Asked.lost(stream)
 	t.leave(x)
+	t.askAgain(x)
 	if cancel && !t.Final {
 		t.openCancel(x)
 		t.endWith(x, translate.Cancelled, nil)
@@ -314,6 +337,7 @@ func (t *legacyTask) left(x *Exec, ev Event) {
 func (t *legacyTask) show(x *Exec) {
 	if t.Final || t.ServerID == "" || (len(t.Task) > 0 && x.Now.Before(t.Next)) {
 		t.answerGets(x)
+		t.askAgain(x)
 		return
 	}
 	t.poll(x)
@@ -334,8 +358,11 @@ func (t *legacyTask) answerGets(x *Exec) {
 // result answers tasks/result where the end is known, else waits for it.
 func (t *legacyTask) result(x *Exec) {
 	if !t.Final {
+		fresh := t.ServerID == "" || t.Watched || x.Now.Before(t.Next)
 		t.watch(x)
-		t.askAgain(x)
+		if fresh {
+			t.askAgain(x) // else what is asked by now comes with the look
+		}
 		return
 	}
 	switch {
@@ -416,10 +443,7 @@ func (t *legacyTask) openCancel(x *Exec) {
 func (t *legacyTask) timer(x *Exec, name string) {
 	switch name {
 	case "poll":
-		if t.Final || t.ServerID == "" {
-			return
-		}
-		if len(t.Waiters) > 0 {
+		if t.ServerID != "" && len(t.Waiters) > 0 {
 			t.own(x)
 		}
 	case "ask":
@@ -438,7 +462,7 @@ func (t *legacyTask) timer(x *Exec, name string) {
 // forget frees memory; whether a task has expired is the server's word, and
 // its handle opens it again while the server knows it.
 func (t *legacyTask) forget(x *Exec) {
-	if !t.Final && len(t.Waiters) > 0 {
+	if t.awaited() {
 		x.Do(Wake{Name: "forget", At: x.Now.Add(x.Policy.TaskGrace)})
 		return
 	}
@@ -457,6 +481,9 @@ func (t *legacyTask) drop(x *Exec) {
 	}
 	if t.Limit != "" {
 		x.Do(counted(countTasks, t.Limit, -1)...)
+	}
+	if t.Call != "" {
+		x.Do(Tell{To: t.Call, Name: "shut"})
 	}
 	t.withdrawAll(x)
 	x.Do(Done{})

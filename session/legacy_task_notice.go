@@ -63,6 +63,8 @@ func (t *legacyTask) notice(x *Exec, was string) {
 	}
 }
 
+func ttlText(task []byte) string { return string(translate.ParseResult(task).Get("ttl").Raw()) }
+
 func statusText(task []byte) string {
 	s, _ := translate.ParseResult(task).Get("statusMessage").Str()
 	return s

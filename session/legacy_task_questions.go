@@ -48,7 +48,7 @@ func (t *legacyTask) vanish(x *Exec, requests jsonrpc.Value) {
 	kept := t.Asked.Open[:0]
 	for _, q := range t.Asked.Open {
 		if !requests.Get(q.Key).Exists() && !q.Sent && !q.Early {
-			q.settle(x, jsonrpc.ID{})
+			q.settle(x, "", jsonrpc.ID{})
 			continue
 		}
 		kept = append(kept, q)
@@ -56,8 +56,9 @@ func (t *legacyTask) vanish(x *Exec, requests jsonrpc.Value) {
 	t.Asked.Open = kept
 }
 
-// screen settles questions in a mode that neither the session that last named
-// the task nor any that waits for it declared: the client is never asked.
+// screen settles questions in a mode that neither the client that made the
+// task declared nor the session that last named it, nor any that waits for it:
+// the client is never asked.
 func (t *legacyTask) screen(x *Exec) {
 	sessions := t.sessions(x)
 	if len(sessions) == 0 {
@@ -65,7 +66,7 @@ func (t *legacyTask) screen(x *Exec) {
 	}
 	for i := range t.Asked.Open {
 		q := &t.Asked.Open[i]
-		if q.waiting() && !q.live() && !slices.ContainsFunc(sessions, q.fits) {
+		if q.waiting() && !q.live() && !slices.ContainsFunc(sessions, q.fits) && !q.fits(&legacySession{ClientCaps: t.Caps}) {
 			q.refuse(x)
 		}
 	}
@@ -92,6 +93,9 @@ func (t *legacyTask) sessions(x *Exec) []*legacySession {
 // askAgain puts what is unasked, or whose stream was lost, on the oldest open
 // tasks/result whose session can answer; else the GET stream is tried later.
 func (t *legacyTask) askAgain(x *Exec) {
+	if t.Final || !t.unasked(x) {
+		return
+	}
 	left := false
 	for i := range t.Asked.Open {
 		if q := &t.Asked.Open[i]; q.waiting() && !q.live() && !t.askWaiter(x, q) {
@@ -101,6 +105,33 @@ func (t *legacyTask) askAgain(x *Exec) {
 	if _, due := t.Wakes["ask"]; left && !due {
 		x.Do(Wake{Name: "ask", At: x.Now.Add(2 * time.Duration(t.Interval) * time.Millisecond)})
 	}
+}
+
+// unasked forgets streams that are lost, with their sessions or alone, and
+// says whether any question waits for a stream.
+func (t *legacyTask) unasked(x *Exec) (any bool) {
+	for i := range t.Asked.Open {
+		q := &t.Asked.Open[i]
+		if !q.waiting() {
+			continue
+		}
+		for j := range q.Asks {
+			if a := &q.Asks[j]; a.Stream != "" && !t.reads(x, a) {
+				a.Stream = ""
+			}
+		}
+		any = any || !q.live()
+	}
+	return any
+}
+
+// reads: the session and the stream a question went out on are still there.
+func (t *legacyTask) reads(x *Exec, a *ask) bool {
+	sess := new(legacySession)
+	if !x.r.load(sessionOp(a.Session), sess) {
+		return false
+	}
+	return slices.Contains(sess.Gets, a.Stream) || slices.ContainsFunc(t.Waiters, func(w waiter) bool { return w.Stream == a.Stream })
 }
 
 func (t *legacyTask) askWaiter(x *Exec, q *question) bool {
@@ -122,7 +153,7 @@ func (t *legacyTask) askWaiter(x *Exec, q *question) bool {
 // askOnGet is for questions nobody with an open tasks/result could take.
 func (t *legacyTask) askOnGet(x *Exec) {
 	sess := new(legacySession)
-	if t.Final || !x.r.load(sessionOp(t.Session), sess) || len(sess.Gets) == 0 {
+	if t.Final || !t.unasked(x) || !x.r.load(sessionOp(t.Session), sess) || len(sess.Gets) == 0 {
 		return
 	}
 	for i := range t.Asked.Open {
@@ -133,7 +164,7 @@ func (t *legacyTask) askOnGet(x *Exec) {
 }
 
 func (t *legacyTask) answer(x *Exec, ev Event) {
-	method, rpcError := t.Asked.answered(x, ev.Name, ev.Frame.Msg)
+	method, rpcError := t.Asked.answered(x, ev.Label, ev.Name, ev.Frame.Msg)
 	switch {
 	case rpcError != nil:
 		// A refusal the modern era has no form for: the task ends with it
@@ -175,15 +206,16 @@ func (t *legacyTask) update(x *Exec) {
 // puts them back once.
 func (t *legacyTask) updated(x *Exec, m *jsonrpc.Message) {
 	t.Updates = 0
-	failed := m.Kind == jsonrpc.ErrorResponse
+	code, _ := m.Error().Get("code").Int()
+	failed := m.Kind == jsonrpc.ErrorResponse && code != -32602 // of a task it does not know, the next look tells
 	for i := range t.Asked.Open {
 		q := &t.Asked.Open[i]
 		if !q.Sent || q.Acked {
 			continue
 		}
 		q.Acked = true
-		if failed && !q.Refused {
-			q.Acked, q.Sent, q.Answer = false, false, nil
+		if failed && !q.Back {
+			q.Acked, q.Sent, q.Answer, q.Back = false, false, nil, true
 		}
 	}
 	t.askAgain(x)

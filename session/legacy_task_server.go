@@ -69,11 +69,11 @@ func (t *legacyTask) troubled(x *Exec, rpcError []byte) {
 		}
 		x.reply(w.Stream, errorWith(w.id(), rpcError))
 	}
+	t.Next = x.Now.Add(max(x.Policy.RetryAfter, time.Duration(t.Interval)*time.Millisecond))
 	if t.Final && len(t.Waiters) > 0 {
-		t.finishWaiters(x, nil, rpcError)
+		x.Do(Wake{Name: "poll", At: t.Next}) // for a payload that was evicted
 		return
 	}
-	t.Next = x.Now.Add(max(x.Policy.RetryAfter, time.Duration(t.Interval)*time.Millisecond))
 	t.watch(x)
 }
 
@@ -88,19 +88,37 @@ func (t *legacyTask) absorb(x *Exec, result jsonrpc.Value) {
 		return
 	}
 	if t.Final {
-		// The payload was evicted; its task's end is known and stays.
-		x.Do(Snap{Key: t.handle(x), Value: result.Raw()})
-		t.finishFrom(x, result)
+		t.again(x, result, task)
+		return
+	}
+	if status, _ := task.Get("status").Str(); len(t.Cancels) > 0 && !t.up("cancel") && !translate.Terminal(status) {
+		t.answerCancels(x) // the look that follows tasks/cancel: it is cancelled, whatever it asks
 		return
 	}
 	t.absorbTask(x, task)
-	if t.Final {
+	if t.Final && t.Failure == nil {
 		x.Do(Snap{Key: t.handle(x), Value: result.Raw()})
 		t.finishFrom(x, result)
 	}
 	t.answerGets(x)
 	t.answerCancels(x)
 	t.watch(x)
+}
+
+// again: a look that ended after the task did. The end is known and stays;
+// only a payload that was evicted is of use, and a look that began before the
+// end has none.
+func (t *legacyTask) again(x *Exec, result, task jsonrpc.Value) {
+	status, _ := task.Get("status").Str()
+	switch {
+	case t.Held || t.Failure != nil:
+	case translate.Terminal(status):
+		x.Do(Snap{Key: t.handle(x), Value: result.Raw()})
+		t.finishFrom(x, result)
+	case len(t.Waiters) > 0:
+		x.Do(Wake{Name: "poll", At: x.Now.Add(time.Duration(t.Interval) * time.Millisecond)})
+	}
+	t.answerCancels(x)
 }
 
 // absorbTask takes status, message, questions and pace over.
@@ -131,10 +149,13 @@ func (t *legacyTask) absorbTask(x *Exec, task jsonrpc.Value) {
 	} else if !translate.Terminal(shown) {
 		t.vanish(x, jsonrpc.Value{})
 	}
-	before, was := statusText(t.Task), t.Status
+	before, was, ttl := statusText(t.Task), t.Status, ttlText(t.Task)
 	t.Task = translate.TaskToLegacy(task, view)
 	t.Status = view.Status
 	t.pace(x, task)
+	if ttlText(t.Task) != ttl {
+		t.remember(x)
+	}
 	if translate.Terminal(shown) {
 		t.Final = true
 		t.withdrawAll(x)
@@ -189,7 +210,8 @@ func (t *legacyTask) finishWaiters(x *Exec, result, rpcError []byte) {
 // cancelled: the server acknowledged tasks/cancel; one look tells whether the
 // work had finished before.
 func (t *legacyTask) cancelled(x *Exec, m *jsonrpc.Message) {
-	if t.Final && len(t.Cancels) == 0 {
+	if t.Final {
+		t.answerCancels(x) // it ended while the cancel was on its way
 		return
 	}
 	if m.Kind == jsonrpc.ErrorResponse {
@@ -226,13 +248,17 @@ func (t *legacyTask) serverEnd(x *Exec, ev Event) {
 	case "poll":
 		t.troubled(x, rpcError)
 	case "cancel":
-		if len(t.Cancels) > 0 {
+		if t.Final {
+			t.answerCancels(x)
+		} else if len(t.Cancels) > 0 {
 			t.troubled(x, rpcError)
 		}
 	case "update":
 		// Not acknowledged: the same answers once more, after a pause.
 		for i := range t.Asked.Open {
-			t.Asked.Open[i].Sent = false
+			if q := &t.Asked.Open[i]; !q.Acked {
+				q.Sent = false
+			}
 		}
 		t.Updates++
 		x.Do(Wake{Name: "update", At: x.Now.Add(backoff(x.Policy.RetryAfter, t.Updates))})

@@ -413,7 +413,7 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 	if c.Drive && !c.Gone {
 		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Driven: true, Token: c.Token}
 		b.Digest = c.Park.Digest
-		x.Do(Attach{Stream: c.Stream, Op: op}, Tell{To: op, Name: "born", Data: mustJSON(b)})
+		x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, Attach{Stream: c.Stream, Op: op})
 		c.done(x)
 		return
 	}
@@ -423,7 +423,7 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 	if x.Policy.InlineWait > 0 && !c.Gone {
 		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Driven: true, Token: c.Token}
 		b.Inline = created
-		x.Do(Attach{Stream: c.Stream, Op: op}, Tell{To: op, Name: "born", Data: mustJSON(b)}, Audit{What: "created", Task: handle})
+		x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, Attach{Stream: c.Stream, Op: op}, Audit{What: "created", Task: handle})
 		c.done(x)
 		return
 	}

@@ -29,7 +29,7 @@ const (
 	// answers, Caller is who sent it.
 	EvClient EventKind = iota + 1
 	// EvAnswer: a client's response to a request of ours; Name is what the
-	// operation called it when it asked.
+	// operation called it when it asked, Label the session that answers.
 	EvAnswer
 	// EvCancel: the client cancelled the request this operation is about.
 	EvCancel

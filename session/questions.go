@@ -7,8 +7,13 @@ import (
 	"taskbridge/translate/jsonrpc"
 )
 
-// maxQuestions bounds the questions one call or task may have open at once.
-const maxQuestions = 64
+// maxQuestions bounds the questions one call or task may have open at once,
+// maxKeys those of its whole life: answered keys are kept, so that a late look
+// that still lists one does not ask it again.
+const (
+	maxQuestions = 64
+	maxKeys      = 1024
+)
 
 // question is one entry of a modern server's inputRequests on its way to a
 // legacy client.
@@ -25,6 +30,7 @@ type question struct {
 	Answer  json.RawMessage `json:"a,omitempty"`
 	Sent    bool            `json:"t,omitempty"` // tasks/update is on its way
 	Acked   bool            `json:"d,omitempty"` // the server has the answer
+	Back    bool            `json:"b,omitempty"` // put back once, after the server refused an answer
 	Refused bool            `json:"r,omitempty"` // the client cannot or will not
 }
 
@@ -78,10 +84,17 @@ func (q *questions) find(key string) *question {
 // they are, so that nothing is asked twice (tasks extension, Task Update
 // Requests).
 func (q *questions) add(x *Exec, requests jsonrpc.Value) {
+	open := 0
+	for _, item := range q.Open {
+		if !item.Acked {
+			open++
+		}
+	}
 	for key, entry := range requests.Members() {
-		if q.find(key) != nil || len(q.Open) >= maxQuestions {
+		if q.find(key) != nil || open >= maxQuestions || len(q.Open) >= maxKeys {
 			continue
 		}
+		open++
 		method, _ := entry.Get("method").Str()
 		item := question{Key: key, Method: method}
 		if p := entry.Get("params"); p.Type() == jsonrpc.Object {
@@ -146,6 +159,7 @@ func (item *question) put(x *Exec, sess *legacySession, stream, handle string) {
 
 func (item *question) refuse(x *Exec) {
 	x.Do(Loss{What: string(translate.LossUnaskableInput)})
+	item.settle(x, "", jsonrpc.ID{})
 	if raw, ok := translate.RefusedAnswer(item.Method); ok {
 		item.Answer = raw
 		return
@@ -165,12 +179,12 @@ func (q *questions) refused() string {
 
 // answered takes a client's response in. method is empty for a key that is
 // not waiting; rpcError is set when the client's error has no other form.
-func (q *questions) answered(x *Exec, key string, m *jsonrpc.Message) (method string, rpcError []byte) {
+func (q *questions) answered(x *Exec, session, key string, m *jsonrpc.Message) (method string, rpcError []byte) {
 	item := q.find(key)
 	if item == nil || item.Answer != nil {
 		return "", nil
 	}
-	item.settle(x, m.ID)
+	item.settle(x, session, m.ID)
 	if m.Kind == jsonrpc.Response {
 		item.Answer = translate.AnswerToModern(m.Result())
 		return item.Method, nil
@@ -206,15 +220,15 @@ func (q *questions) responses() []byte {
 // withdraw takes back what the client was asked and has not answered.
 func (q *questions) withdraw(x *Exec) {
 	for i := range q.Open {
-		q.Open[i].settle(x, jsonrpc.ID{})
+		q.Open[i].settle(x, "", jsonrpc.ID{})
 	}
 }
 
-// settle ends all requests for one question but the answered one, which the
-// store has taken already: late answers are dropped, the client is told.
-func (item *question) settle(x *Exec, answered jsonrpc.ID) {
+// settle ends all requests for one question but the answered one of session,
+// which the store has taken already: late answers are dropped, the client is told.
+func (item *question) settle(x *Exec, session string, answered jsonrpc.ID) {
 	for _, a := range item.Asks {
-		if !answered.IsZero() && answered.Key() == jsonrpc.IntID(a.ID).Key() {
+		if a.Session == session && answered.Key() == jsonrpc.IntID(a.ID).Key() {
 			continue
 		}
 		x.Do(Unask{Session: a.Session, ID: a.ID})

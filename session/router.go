@@ -234,14 +234,14 @@ func (r *Runner) cancelCall(session string, id jsonrpc.ID) {
 // answer leads a client's response to the operation that asked. Of two
 // answers to one question the store lets the first through.
 func (r *Runner) answer(session string, m *jsonrpc.Message) {
-	raw, err := r.store.Take(r.ctx, askKey(session, []byte(m.ID.Key())))
+	raw, err := r.store.Take(r.ctx, askKey(session, m.ID))
 	var a asked
 	if err != nil || json.Unmarshal(raw, &a) != nil {
 		r.metrics.Dropped("answer")
 		r.log.Debug("answer to no question of ours was dropped")
 		return
 	}
-	r.deliver(a.Op, Event{Kind: EvAnswer, Name: a.Name, Frame: translate.Frame{Msg: m, Leg: translate.ClientLeg, Dir: translate.ToServer}})
+	r.deliver(a.Op, Event{Kind: EvAnswer, Label: session, Name: a.Name, Frame: translate.Frame{Msg: m, Leg: translate.ClientLeg, Dir: translate.ToServer}})
 }
 
 // taskPrincipal is who a task belongs to: callers who cannot be told apart

@@ -1,0 +1,643 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskbridge/session"
+	"taskbridge/session/memory"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// Model tests run random schedules: simulated clients and a simulated server
+// of the other era act at random moments of a virtual clock, with a Runner
+// between them, while a model of the rules watches every message. A schedule
+// is its seed: the same seed makes the same plans and the same actions at the
+// same moments. What happens within one moment is left to the scheduler, so a
+// failure that needs a race may want several runs of its seed.
+//
+//	TASKBRIDGE_MODEL_SEED=7 go test ./session -run TestModelLegacyClients
+//
+// runs one schedule and prints its trace.
+
+// schedules is how many seeds one test runs.
+func schedules(t *testing.T) (first, n uint64) {
+	if s := os.Getenv("TASKBRIDGE_MODEL_SEED"); s != "" {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seed, 1
+	}
+	switch {
+	case os.Getenv("TASKBRIDGE_E2E") == "full":
+		return 1, 10000
+	case testing.Short():
+		return 1, 30
+	}
+	return 1, 300
+}
+
+// modelSteps is how many actions a schedule has.
+const modelSteps = 40
+
+// checkModel runs schedules and shows the first few that fail, each with as
+// few actions as still fail.
+func checkModel(t *testing.T, play func(m *sim)) {
+	first, n := schedules(t)
+	bad := 0
+	for seed := first; seed < first+n && bad < 3; seed++ {
+		m := runModel(t, seed, modelSteps, play)
+		if len(m.problems) == 0 {
+			if n == 1 {
+				t.Logf("seed %d (%s)\n%s", seed, m.form, strings.Join(m.trace, "\n"))
+			}
+			continue
+		}
+		bad++
+		for steps := 5; steps < modelSteps; steps += 5 {
+			if small := runModel(t, seed, steps, play); len(small.problems) > 0 {
+				m = small
+				break
+			}
+		}
+		trace := m.trace
+		if from := slices.IndexFunc(trace, func(l string) bool { return strings.HasPrefix(l, "WRONG") }); n > 1 && from > 60 {
+			trace = trace[from-60:]
+		}
+		if n > 1 && len(trace) > 80 {
+			trace = trace[:80]
+		}
+		t.Errorf("seed %d, %d steps, form %s:\n%s\n--\n%s", seed, m.steps, m.form, strings.Join(m.problems, "\n"), strings.Join(trace, "\n"))
+	}
+}
+
+// sim is one schedule being played.
+type sim struct {
+	t       *testing.T
+	seed    uint64
+	steps   int
+	form    string // one, two, forget
+	rng     *rand.Rand
+	store   session.Store
+	runners []*session.Runner
+	helds   []*session.HeldBudget
+	metrics *fakeMetrics
+	policy  session.Policy
+	face    session.Face
+	serve   func(x *simExchange)
+	ctx     context.Context
+	start   time.Time
+	turn    int
+	wg      sync.WaitGroup
+
+	mu       sync.Mutex // protects the fields below and the model's
+	draws    map[string]uint64
+	trace    []string
+	problems []string
+	open     map[*simExchange]bool
+	calm     bool // the server misbehaves no more, clients answer at once
+	down     bool // the server cannot be reached any more
+	troubles int  // failures the server made
+}
+
+func runModel(t *testing.T, seed uint64, steps int, play func(m *sim)) *sim {
+	m := &sim{seed: seed, steps: steps, form: []string{"one", "two", "forget"}[seed%3], metrics: &fakeMetrics{},
+		draws: map[string]uint64{}, open: map[*simExchange]bool{}, rng: rand.New(rand.NewPCG(seed, 1))}
+	synctest.Test(t, func(t *testing.T) {
+		m.t, m.start, m.store = t, time.Now(), memory.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		m.ctx = ctx
+		m.policy.TaskKeep, m.policy.TaskGrace, m.policy.ParkFor, m.policy.SessionIdle = time.Hour, time.Minute, 2*time.Minute, 20*time.Minute
+		m.policy.PageSize = 3
+		play(m)
+		m.leave()
+		cancel()
+		for _, r := range m.runners {
+			r.Close()
+		}
+		m.store.Close()
+		m.wg.Wait()
+		synctest.Wait()
+	})
+	return m
+}
+
+// begin makes the runners.
+func (m *sim) begin() {
+	handles, err := session.NewHandles([][]byte{bytes.Repeat([]byte("k"), session.MinStateKey)})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	n := 1
+	if m.form == "two" {
+		n = 2
+	}
+	held := session.NewHeldBudget(64 << 20) // one a process
+	m.helds = append(m.helds, held)
+	for i := range n {
+		var key [32]byte
+		key[0], key[1], key[2] = byte(m.seed), byte(m.seed>>8), byte(i)
+		r, err := session.New(session.Options{Store: m.store, Dialer: simDialer{m}, Faces: fakeFaces{m.face}, Handles: handles,
+			Policy: m.policy, Metrics: m.metrics, Held: held, Rand: &lockedRand{r: rand.NewChaCha8(key)},
+			Logger: slog.New(slog.NewTextHandler(simLog{m}, &slog.HandlerOptions{Level: slog.LevelError}))})
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		m.runners = append(m.runners, r)
+	}
+}
+
+type lockedRand struct {
+	mu sync.Mutex
+	r  io.Reader
+}
+
+func (l *lockedRand) Read(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.r.Read(p)
+}
+
+// simLog takes what a runner logs as an error for a failure.
+type simLog struct{ m *sim }
+
+func (w simLog) Write(p []byte) (int, error) {
+	if w.m.ctx.Err() == nil {
+		w.m.wrong("logged: %s", p)
+	}
+	return len(p), nil
+}
+
+func (m *sim) at() string { return fmt.Sprintf("%9.3f ", time.Since(m.start).Seconds()) }
+
+// note adds a line to the trace.
+func (m *sim) note(format string, args ...any) {
+	line := m.at() + fmt.Sprintf(format, args...)
+	if len(line) > 400 {
+		line = line[:400] + "…"
+	}
+	m.mu.Lock()
+	m.trace = append(m.trace, line)
+	m.mu.Unlock()
+}
+
+// wrong is a rule broken.
+func (m *sim) wrong(format string, args ...any) {
+	line := m.at() + fmt.Sprintf(format, args...)
+	m.mu.Lock()
+	m.wrongLocked(line)
+	m.mu.Unlock()
+}
+
+func (m *sim) wrongLocked(line string) {
+	if len(m.problems) < 20 {
+		m.problems = append(m.problems, "WRONG "+line)
+		m.trace = append(m.trace, "WRONG "+line)
+	}
+}
+
+// draw gives the random numbers of one named thing: they depend on the seed,
+// the name and how often it was drawn before, not on what else happens.
+func (m *sim) draw(name string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	m.mu.Lock()
+	m.draws[name]++
+	n := m.draws[name]
+	m.mu.Unlock()
+	return rand.New(rand.NewPCG(m.seed, h.Sum64()+n))
+}
+
+// in says yes once in n.
+func in(r *rand.Rand, n int) bool { return r.IntN(n) == 0 }
+
+// moments are rounded, so that things often happen at once.
+func moments(r *rand.Rand, max time.Duration) time.Duration {
+	const grain = 50 * time.Millisecond
+	return time.Duration(r.Int64N(int64(max/grain)+1)) * grain
+}
+
+// sleep is false when the schedule is over or done is closed.
+func (m *sim) sleep(d time.Duration, done <-chan struct{}) bool {
+	if d <= 0 {
+		return m.ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-done:
+	case <-m.ctx.Done():
+	}
+	return false
+}
+
+func (m *sim) isCalm() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.calm }
+
+// runner takes turns; a forgetful one forgets first.
+func (m *sim) runner() *session.Runner {
+	m.mu.Lock()
+	r := m.runners[m.turn%len(m.runners)]
+	m.turn++
+	m.mu.Unlock()
+	if m.form == "forget" {
+		r.Forget()
+	}
+	return r
+}
+
+// simDialer leads all exchanges to the simulated server.
+type simDialer struct{ m *sim }
+
+func (d simDialer) Dial(_ context.Context, target session.Target) (session.Conn, error) {
+	return simConn{d.m, target}, nil
+}
+
+type simConn struct {
+	m      *sim
+	target session.Target
+}
+
+func (c simConn) Close() error { return nil }
+
+// metaText is what makes traces hard to read.
+var metaText = regexp.MustCompile(`,?"_meta":\{"io.modelcontextprotocol/protocolVersion.*?\}\}+`)
+
+// simExchange is one exchange at the simulated server.
+type simExchange struct {
+	m    *sim
+	out  session.Outgoing
+	as   session.Principal
+	msg  *jsonrpc.Message
+	ctx  context.Context
+	ch   chan fakeEvent
+	env  *translate.Envelope
+	at   time.Time
+	end  context.CancelFunc
+	done <-chan struct{}
+}
+
+func (c simConn) Do(ctx context.Context, out session.Outgoing) (session.Stream, error) {
+	m := c.m
+	x := &simExchange{m: m, out: out, as: c.target.Principal, ctx: ctx, ch: make(chan fakeEvent, 1024), at: time.Now(), done: ctx.Done()}
+	if out.Msg != nil {
+		msg, err := jsonrpc.Decode(out.Msg, jsonrpc.Limits{})
+		if err != nil {
+			m.wrong("sent upstream: %v: %s", err, out.Msg)
+			return nil, err
+		}
+		x.msg = msg
+	}
+	m.mu.Lock()
+	down := m.down || m.ctx.Err() != nil
+	if !down {
+		m.open[x] = true
+	}
+	m.mu.Unlock()
+	if down {
+		if out.Verb == http.MethodGet {
+			x.env = &translate.Envelope{Status: 405}
+			x.ch <- fakeEvent{end: true}
+			return x, nil
+		}
+		return nil, dialError("unreachable")
+	}
+	m.note("    up %s %s %s", out.Verb, out.Session, metaText.ReplaceAll(out.Msg, nil))
+	m.wg.Go(func() {
+		m.serve(x)
+		m.mu.Lock()
+		delete(m.open, x)
+		m.mu.Unlock()
+	})
+	select {
+	case ev := <-x.ch:
+		if ev.err != nil {
+			return nil, ev.err
+		}
+		x.env = ev.env
+		return x, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-m.ctx.Done():
+		return nil, m.ctx.Err()
+	}
+}
+
+func (x *simExchange) Envelope() *translate.Envelope { return x.env }
+
+func (x *simExchange) Next() (translate.Frame, error) {
+	select {
+	case ev := <-x.ch:
+		switch {
+		case ev.err != nil:
+			return translate.Frame{}, ev.err
+		case ev.end:
+			return translate.Frame{}, io.EOF
+		}
+		return translate.Frame{Msg: ev.msg, Leg: translate.ServerLeg, Dir: translate.ToClient, Time: time.Now()}, nil
+	case <-x.ctx.Done():
+		return translate.Frame{}, x.ctx.Err()
+	}
+}
+
+func (x *simExchange) Close() error { return nil }
+
+// begin sends headers; every exchange needs them once.
+func (x *simExchange) begin(status int, sse bool, header ...string) {
+	h := headerOf(header)
+	h.Set("Content-Type", "application/json")
+	if sse {
+		h.Set("Content-Type", "text/event-stream")
+	}
+	x.ch <- fakeEvent{env: &translate.Envelope{Status: status, Header: h}}
+}
+
+func (x *simExchange) say(raw string) {
+	m, err := jsonrpc.Decode([]byte(raw), jsonrpc.Limits{})
+	if err != nil {
+		x.m.wrong("the simulated server: %v: %s", err, raw)
+		return
+	}
+	x.m.note("    server %s", raw)
+	x.ch <- fakeEvent{msg: m}
+}
+
+func (x *simExchange) close() { x.ch <- fakeEvent{end: true} }
+
+// lose breaks the exchange.
+func (x *simExchange) lose(kind string) {
+	x.m.mu.Lock()
+	x.m.troubles++
+	x.m.mu.Unlock()
+	x.m.note("    server fails: %s", kind)
+	x.ch <- fakeEvent{err: dialError(kind)}
+}
+
+// status answers with an HTTP status and no message.
+func (x *simExchange) status(n int) {
+	if n >= 400 {
+		x.m.mu.Lock()
+		x.m.troubles++
+		x.m.mu.Unlock()
+	}
+	x.begin(n, false)
+	x.close()
+}
+
+func (x *simExchange) answer(member, raw string) string {
+	return `{"jsonrpc":"2.0","id":` + string(x.msg.ID.Raw()) + `,"` + member + `":` + raw + `}`
+}
+
+// result answers plainly.
+func (x *simExchange) result(raw string) {
+	x.begin(200, false)
+	x.say(x.answer("result", raw))
+	x.close()
+}
+
+func (x *simExchange) error(status, code int, message string) {
+	x.begin(status, false)
+	x.say(x.answer("error", fmt.Sprintf(`{"code":%d,"message":%q}`, code, message)))
+	x.close()
+}
+
+// trouble makes an exchange fail once in n; true when it did.
+func (x *simExchange) trouble(r *rand.Rand, n int) bool {
+	if !in(r, n) || x.m.isCalm() {
+		return false
+	}
+	switch r.IntN(4) {
+	case 0:
+		x.lose("unreachable")
+	case 1:
+		x.lose("broken")
+	case 2:
+		x.status(500)
+	default:
+		x.begin(200, true) // a stream that is lost
+		x.lose("broken")
+	}
+	return true
+}
+
+// wait is false when the proxy has closed the exchange.
+func (x *simExchange) wait(d time.Duration) bool { return x.m.sleep(d, x.done) }
+
+// simReq is one request of a simulated client.
+type simReq struct {
+	m       *sim
+	id      int
+	method  string
+	session string
+	as      session.Principal
+	stream  *session.ClientStream
+	cancel  context.CancelFunc
+	at      time.Time
+
+	// under m.mu
+	dropped   time.Time // the client closed the stream
+	cancelled time.Time // the client sent notifications/cancelled
+	final     time.Time
+	answers   int
+	got       *jsonrpc.Message // the answer
+	status    int
+	header    http.Header
+}
+
+// live says whether the client still reads the stream; it needs m.mu.
+func (q *simReq) live() bool { return q.dropped.IsZero() && q.final.IsZero() }
+
+// send hands one message over and reads what comes until the end. hear gets
+// each message that is not the answer, done the end.
+func (m *sim) send(q *simReq, caller session.Caller, verb string, raw []byte, hear func(*jsonrpc.Message), done func()) {
+	in := session.Inbound{Caller: caller, Frame: translate.Frame{Leg: translate.ClientLeg, Dir: translate.ToServer, Time: time.Now(), HTTP: &translate.Envelope{Verb: verb}}}
+	if raw != nil {
+		msg, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+		if err != nil {
+			m.t.Errorf("%v: %s", err, raw)
+			return
+		}
+		in.Frame.Msg = msg
+	}
+	r := m.runner()
+	ctx, cancel := context.WithCancel(m.ctx)
+	q.m, q.stream, q.cancel, q.at = m, r.NewStream(), cancel, time.Now()
+	m.wg.Go(func() {
+		defer cancel()
+		for {
+			o, ok := q.stream.Next(ctx)
+			if !ok {
+				break
+			}
+			if o.Raw != nil {
+				msg, err := jsonrpc.Decode(o.Raw, jsonrpc.Limits{})
+				if err != nil {
+					m.wrong("to a client: %v: %s", err, o.Raw)
+					continue
+				}
+				if msg.Kind == jsonrpc.Response || msg.Kind == jsonrpc.ErrorResponse {
+					m.mu.Lock()
+					q.answers++
+					q.got, q.status = msg, o.Status
+					m.mu.Unlock()
+					if q.answers > 1 || !o.Final {
+						m.wrong("request %d %s: answer %d, final %v: %s", q.id, q.method, q.answers, o.Final, o.Raw)
+					}
+					if msg.ID.Key() != jsonrpc.IntID(int64(q.id)).Key() {
+						m.wrong("request %d %s got the answer of another: %s", q.id, q.method, o.Raw)
+					}
+				} else if o.Final {
+					m.wrong("request %d %s ends with what is no answer: %s", q.id, q.method, o.Raw)
+				}
+				m.note("< %d %s", q.id, o.Raw)
+				if msg.Kind == jsonrpc.Request || msg.Kind == jsonrpc.Notification {
+					hear(msg)
+				}
+			}
+			if o.Final {
+				m.mu.Lock()
+				q.final, q.header = time.Now(), o.Header
+				if q.status == 0 {
+					q.status = o.Status
+				}
+				m.mu.Unlock()
+				done()
+				break
+			}
+		}
+		q.stream.Gone()
+	})
+	r.Client(ctx, in, q.stream)
+}
+
+// drop closes a request's stream as a client does.
+func (m *sim) drop(q *simReq) {
+	m.mu.Lock()
+	if q.live() {
+		q.dropped = time.Now()
+	}
+	m.mu.Unlock()
+	q.cancel()
+}
+
+// leave lets days pass while nobody can be reached: nothing may be left.
+func (m *sim) leave() {
+	m.note("everybody leaves")
+	m.mu.Lock()
+	m.down = true
+	var open []*simExchange
+	for x := range m.open {
+		open = append(open, x)
+	}
+	m.mu.Unlock()
+	synctest.Wait()
+	for _, x := range open {
+		select {
+		case x.ch <- fakeEvent{err: dialError("broken")}:
+		default:
+		}
+	}
+	for range 20 {
+		time.Sleep(time.Hour)
+		synctest.Wait()
+	}
+	left := map[string]int{}
+	after := ""
+	for {
+		list, err := m.store.List(m.ctx, "", after, 0)
+		if err != nil || len(list) == 0 {
+			break
+		}
+		for _, e := range list {
+			after = e.Key
+			kind, rest, _ := strings.Cut(e.Key, "/")
+			switch kind {
+			case "seq", "askseq":
+				continue
+			case "op", "wake", "blob":
+				kind += "/" + session.OpID(rest).Kind()
+			}
+			if left[kind]++; left[kind] == 1 {
+				m.note("left: %s = %s", e.Key, e.Value)
+			}
+		}
+	}
+	m.note("losses %v, drops %v", m.metrics.losses, m.metrics.drops)
+	if len(left) > 0 {
+		m.wrong("left in the store: %v", left)
+	}
+	for _, h := range m.helds {
+		if h.InUse() != 0 {
+			m.wrong("%d bytes are still reserved for %d results", h.InUse(), h.Len())
+		}
+	}
+}
+
+// caller is who sends.
+func simCaller(who string, era translate.Era, sess string) session.Caller {
+	version := translate.LatestLegacy
+	if era == translate.Modern {
+		version = translate.LatestModern
+	}
+	return session.Caller{Principal: session.HashPrincipal("token", who), Era: era, Version: version, Session: sess,
+		Credential: http.Header{"Authorization": {"Bearer " + who}}}
+}
+
+// plain reads a message into Go values.
+func plain(raw []byte) map[string]any {
+	var v map[string]any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		panic(errors.Join(err, errors.New(string(raw))))
+	}
+	return v
+}
+
+// dig follows members.
+func dig(v any, path ...string) any {
+	for _, k := range path {
+		o, _ := v.(map[string]any)
+		v = o[k]
+	}
+	return v
+}
+
+func text(v any) string { s, _ := v.(string); return s }
+
+// pickOne is a random element, or the zero value of none.
+func pickOne[T any](r *rand.Rand, list []T) (v T) {
+	if len(list) > 0 {
+		v = list[r.IntN(len(list))]
+	}
+	return v
+}
+
+// settled waits until nothing moves at this moment.
+func settled() { synctest.Wait() }
+
+func mustDecode(raw string) *jsonrpc.Message {
+	m, err := jsonrpc.Decode([]byte(raw), jsonrpc.Limits{})
+	if err != nil {
+		panic(fmt.Sprint(err, raw))
+	}
+	return m
+}
