@@ -281,7 +281,7 @@ func (c *modernCall) server(x *Exec, ev Event) {
 		}
 		routeQuestion(x, c.Pool, m, func(raw []byte) {
 			x.Do(Open{Label: "say" + m.ID.Key(), Upstream: x.r.upstream, As: c.As, Out: c.out(raw)})
-		})
+		}, nil)
 	case jsonrpc.Notification:
 		c.notification(x, m)
 	default:
@@ -410,6 +410,10 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 	op := OpID("mtask:" + handle)
 	b := modernBirth{Pool: c.Pool, As: c.As, Owner: c.Owner, ServerID: id, Task: json.RawMessage(task.Raw()), Ready: c.Ready, Asks: c.Asks, Cancel: c.Gone, Limit: c.Limit, Caps: c.Caps}
 	x.Do(Put{Key: serverTaskKey(c.Pool, id), Value: []byte(op)}, Tell{To: c.Pool, Name: "lease"})
+	if len(c.Token) > 0 {
+		b.Token = intRaw(c.UpID)
+		x.Do(Put{Key: tokenKey(c.Pool, b.Token), Value: []byte(op)})
+	}
 	if c.Drive && !c.Gone {
 		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Driven: true, Token: c.Token}
 		b.Digest = c.Park.Digest

@@ -46,7 +46,7 @@ func (t *modernTask) resume(x *Exec, ev Event) {
 		t.look(x)
 		return
 	}
-	t.Park.answers(m, func(q *serverAsk, _ []byte) { t.answer(x, q, m) })
+	t.Park.answers(x, t.Pool, m, func(q *serverAsk, _ []byte) { t.answer(x, q, m) })
 	if t.Park.asking() {
 		t.park(x)
 		return
@@ -68,6 +68,7 @@ func (t *modernTask) parkOver(x *Exec) {
 func (t *modernTask) answer(x *Exec, q *serverAsk, m *jsonrpc.Message) {
 	answer := m.At("params", "inputResponses").Get(q.Key)
 	q.Answered = true
+	keepRoots(x, t.Pool, q.Entry, answer)
 	q.Answer = translate.AnswerToLegacy(rawID(q.ID), answer, t.ServerID)
 	if t.Call != "" {
 		t.sayHosted(x, q)

@@ -12,6 +12,9 @@ import (
 func (c *modernCall) question(x *Exec, m *jsonrpc.Message) {
 	caps, _ := jsonrpc.ParseValue(c.Caps)
 	switch {
+	case m.Method == "roots/list" && len(rootsAnswer(x, c.Pool, m)) > 0:
+		c.say(x, m.ID, rootsAnswer(x, c.Pool, m))
+		return
 	case !translate.CanRequireInput(c.Method) || len(c.Park.Open) >= maxQuestions:
 		c.say(x, m.ID, jsonrpc.NewError(m.ID, -32603, "the client cannot be asked during "+c.Method, nil))
 		return
@@ -69,7 +72,7 @@ func (c *modernCall) resume(x *Exec, ev Event) {
 		c.finish(x, refusal(translate.Modern, m.ID, translate.CondInternal, "the server's stream was lost while the call was parked", []byte(`{"reason":"parked_call_lost"}`)))
 		return
 	}
-	c.Park.answers(m, func(q *serverAsk, raw []byte) {
+	c.Park.answers(x, c.Pool, m, func(q *serverAsk, raw []byte) {
 		x.Do(Del{Key: serverAskKey(c.Pool, q.ID)})
 		c.say(x, rawID(q.ID), raw)
 	})
@@ -124,6 +127,9 @@ func (c *modernCall) flight(x *Exec) {
 	if c.Fly == "" && translate.CanRequireInput(c.Method) && c.Ready.Session != "" {
 		c.Fly = flyKey(x, c.Pool)
 		x.Do(Put{Key: c.Fly, Value: []byte(x.ID)})
+		if pool := new(poolSession); x.r.load(c.Pool, pool) && len(pool.Pending) > 0 {
+			x.Do(Tell{To: c.Pool, Name: "flight"})
+		}
 	}
 }
 

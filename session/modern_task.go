@@ -45,6 +45,8 @@ type modernTask struct {
 	Caps     json.RawMessage `json:",omitempty"` // what the client that asks last declared
 	Call     OpID            `json:",omitempty"` // the plain call behind a hosted task
 	Hosted   bool            `json:",omitempty"` // it was one; the payload stays here
+	Message  string          `json:",omitempty"` // newest progress
+	Token    json.RawMessage `json:",omitempty"` // progress token toward the server
 	Gets     []waiter        `json:",omitempty"`
 	Cancels  []waiter        `json:",omitempty"`
 	Driver   *waiter         `json:",omitempty"`
@@ -85,6 +87,7 @@ type modernBirth struct {
 	Digest   []byte          `json:",omitempty"` // with Driver
 	Call     OpID            `json:",omitempty"` // the plain call behind a hosted task
 	Inline   json.RawMessage `json:",omitempty"` // handle to give when InlineWait is over
+	Token    json.RawMessage `json:",omitempty"` // progress token toward the server
 }
 
 func (t *modernTask) handle(x *Exec) string { return string(x.ID[len("mtask:"):]) }
@@ -152,6 +155,10 @@ func (t *modernTask) told(x *Exec, ev Event) {
 		t.withdrawn(x, ev.Data)
 	case "answered":
 		t.answered(x, ev.Data)
+	case "notice":
+		if m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{}); err == nil && m.Method == "notifications/progress" {
+			t.progress(x, m)
+		}
 	case "status":
 		// A status notification is news: look at once.
 		t.Next = x.Now
@@ -185,7 +192,7 @@ func (t *modernTask) told(x *Exec, ev Event) {
 func (t *modernTask) born(x *Exec, b modernBirth) {
 	t.Pool, t.As, t.Owner, t.ServerID, t.Ready, t.Asks = b.Pool, b.As, b.Owner, b.ServerID, b.Ready, b.Asks
 	t.Task, t.Driver, t.Limit = b.Task, b.Driver, b.Limit
-	t.Caps, t.Park.Digest, t.Inline, t.Call = b.Caps, b.Digest, b.Inline, b.Call
+	t.Caps, t.Park.Digest, t.Inline, t.Call, t.Token = b.Caps, b.Digest, b.Inline, b.Call, b.Token
 	if t.Inline != nil {
 		x.Do(Wake{Name: "inline", At: x.Now.Add(x.Policy.InlineWait)})
 	}
@@ -324,6 +331,9 @@ func (t *modernTask) detailed(x *Exec, kind string) []byte {
 	case t.Park.asking():
 		view.Status = translate.InputRequired
 	}
+	if m, _ := translate.ParseResult(t.taskRaw()).Get("statusMessage").Str(); m == "" && view.Message == "" && !translate.Terminal(view.Status) {
+		view.Message = t.Message
+	}
 	if p.Result != nil {
 		p.Result = translate.PayloadToModern(translate.ParseResult(p.Result))
 	}
@@ -429,5 +439,8 @@ func (t *modernTask) drop(x *Exec) {
 	}
 	x.Free("ask/" + t.ID)
 	x.Free(heldKey(t.ID))
+	if len(t.Token) > 0 {
+		x.Do(Del{Key: tokenKey(t.Pool, t.Token)})
+	}
 	x.Do(Del{Key: serverTaskKey(t.Pool, t.ServerID)}, Tell{To: t.Pool, Name: "release"}, Done{})
 }

@@ -21,9 +21,13 @@ func (t *modernTask) server(x *Exec, ev Event) {
 			t.question(x, m)
 			return
 		}
-		routeQuestion(x, t.Pool, m, func(raw []byte) { t.send(x, "say", raw) })
+		routeQuestion(x, t.Pool, m, func(raw []byte) { t.send(x, "say", raw) }, nil)
 		return
 	case jsonrpc.Notification:
+		if m.Method == "notifications/progress" {
+			t.progress(x, m)
+			return
+		}
 		if m.Method == "notifications/cancelled" {
 			t.withdrawn(x, m.At("params", "requestId").Raw())
 			return
@@ -261,6 +265,12 @@ func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
 		t.respond(x, jsonrpc.NewError(m.ID, -32603, "the task takes no more questions", nil))
 		return
 	}
+	if m.Method == "roots/list" {
+		if raw := rootsAnswer(x, t.Pool, m); raw != nil {
+			t.respond(x, raw)
+			return
+		}
+	}
 	if t.Inline != nil {
 		t.inlineOver(x) // a client with the extension is asked by its task
 	}
@@ -371,4 +381,16 @@ func (t *modernTask) said(x *Exec, ev Event) {
 			return
 		}
 	}
+}
+
+// progress becomes the task's statusMessage where the server gives none: the
+// modern era has no progress on tasks (tasks extension, Task Status
+// Notifications).
+func (t *modernTask) progress(x *Exec, m *jsonrpc.Message) {
+	text, _ := m.At("params", "message").Str()
+	if text == "" || t.Final || text == t.Message {
+		return
+	}
+	t.Message = text
+	t.changed(x)
 }

@@ -84,7 +84,7 @@ func (p *parked) void(x *Exec) {
 
 // answers turns a retry's inputResponses into responses to the server's own
 // requests; unknown and answered keys are ignored.
-func (p *parked) answers(m *jsonrpc.Message, say func(q *serverAsk, raw []byte)) {
+func (p *parked) answers(x *Exec, pool OpID, m *jsonrpc.Message, say func(q *serverAsk, raw []byte)) {
 	for key, answer := range m.At("params", "inputResponses").Members() {
 		if answer.Type() != jsonrpc.Object {
 			continue
@@ -92,6 +92,7 @@ func (p *parked) answers(m *jsonrpc.Message, say func(q *serverAsk, raw []byte))
 		for i := range p.Open {
 			if q := &p.Open[i]; q.Key == key && !q.Answered {
 				q.Answered = true
+				keepRoots(x, pool, q.Entry, answer)
 				say(q, translate.AnswerToLegacy(rawID(q.ID), answer, ""))
 			}
 		}

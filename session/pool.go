@@ -34,6 +34,8 @@ type poolSession struct {
 	ToolWait   []OpID          `json:",omitempty"`
 	Listens    []OpID          `json:",omitempty"`
 	Subs       map[string]int  `json:",omitempty"` // resources and how many listens want them
+	// Pending are questions of the server that belong to nothing yet.
+	Pending []json.RawMessage `json:",omitempty"`
 }
 
 // poolNeed is what a call says when it needs the session.
@@ -97,6 +99,8 @@ func (p *poolSession) told(x *Exec, ev Event) {
 		p.listTools(x)
 	case "listen":
 		p.Listens = append(p.Listens, ev.From)
+	case "flight":
+		p.flight(x, ev.From)
 	case "subscribe", "unsubscribe":
 		p.subscribe(x, ev)
 	case "unlisten":
@@ -205,7 +209,8 @@ func (p *poolSession) end(x *Exec) {
 	if p.Phase != "" {
 		x.Do(counted(countUpstreams, p.Limit, -1)...)
 	}
-	x.Do(Del{Key: toolsKey(x.ID)}, Del{Key: "seq/up/" + string(x.ID)}, Done{})
+	p.unpend(x)
+	x.Do(Del{Key: toolsKey(x.ID)}, Del{Key: rootsKey(x.ID)}, Del{Key: "seq/up/" + string(x.ID)}, Done{})
 }
 
 // ready answers those who waited.
@@ -305,6 +310,8 @@ func (p *poolSession) lost(x *Exec) {
 
 func (p *poolSession) timer(x *Exec, name string) {
 	switch name {
+	case "pend":
+		p.pendOver(x)
 	case "get":
 		if p.Phase == "ready" && !p.up("get") && !p.NoGet {
 			p.open(x, "get", Outgoing{Verb: http.MethodGet})

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"encoding/json"
 	"net/http"
+	"time"
 
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -17,15 +19,18 @@ func serverTaskKey(pool OpID, serverID string) string {
 func (p *poolSession) question(x *Exec, m *jsonrpc.Message) {
 	routeQuestion(x, x.ID, m, func(raw []byte) {
 		p.open(x, "say"+m.ID.Key(), Outgoing{Verb: http.MethodPost, Msg: raw})
-	})
+	}, func(m *jsonrpc.Message) bool { return p.pend(x, m) })
 }
 
 // routeQuestion leads a legacy server's request to its task, or answers it by
 // say when it has none.
-func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte)) {
+func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte), pend func(*jsonrpc.Message) bool) {
 	switch {
 	case m.Method == "ping":
 		say(jsonrpc.NewResult(m.ID, []byte("{}")))
+		return
+	case m.Method == "roots/list" && len(rootsAnswer(x, pool, m)) > 0:
+		say(rootsAnswer(x, pool, m))
 		return
 	case translate.IsQuestion(m.Method):
 		if id := translate.RelatedTask(m.Params()); id != "" {
@@ -38,8 +43,11 @@ func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte))
 			x.Do(Tell{To: op, Name: "question", Data: m.Raw})
 			return
 		}
+		if pend != nil && pend(m) {
+			return
+		}
 		x.Do(Loss{What: string(translate.LossUnattached)})
-		say(jsonrpc.NewError(m.ID, -32603, "no client can be asked at this point", nil))
+		say(nobody(m))
 		return
 	}
 	if len(m.Method) > 6 && m.Method[:6] == "tasks/" {
@@ -61,6 +69,84 @@ func unattached(x *Exec, pool OpID) (OpID, bool) {
 	return "", false
 }
 
+// maxPending bounds the questions that wait for a call they may belong to.
+const maxPending = 16
+
+// pendFor is how long such a question waits.
+const pendFor = 30 * time.Second
+
+// pend keeps a question nobody can be asked yet; the next call that can be
+// asked takes it.
+func (p *poolSession) pend(x *Exec, m *jsonrpc.Message) bool {
+	if len(p.Pending) >= maxPending || !x.Grow("pend/"+string(x.ID), p.pendingBytes()+int64(len(m.Raw))) {
+		return false
+	}
+	p.Pending = append(p.Pending, json.RawMessage(m.Raw))
+	x.Do(Wake{Name: "pend", At: x.Now.Add(pendFor)})
+	return true
+}
+
+func (p *poolSession) pendingBytes() int64 {
+	n := int64(0)
+	for _, raw := range p.Pending {
+		n += int64(len(raw))
+	}
+	return n
+}
+
+// flight hands the waiting questions to a call that just began.
+func (p *poolSession) flight(x *Exec, op OpID) {
+	for _, raw := range p.Pending {
+		x.Do(Tell{To: op, Name: "question", Data: raw})
+	}
+	p.unpend(x)
+}
+
+func (p *poolSession) unpend(x *Exec) {
+	if len(p.Pending) > 0 {
+		p.Pending = nil
+		x.Free("pend/" + string(x.ID))
+		x.Do(Unwake{Name: "pend"})
+	}
+}
+
+// pendOver: no call came. The server gets its answer all the same.
+func (p *poolSession) pendOver(x *Exec) {
+	for _, raw := range p.Pending {
+		m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+		if err != nil {
+			continue
+		}
+		x.Do(Loss{What: string(translate.LossUnattached)})
+		p.open(x, "say"+m.ID.Key(), Outgoing{Verb: http.MethodPost, Msg: nobody(m)})
+	}
+	p.unpend(x)
+}
+
+// nobody answers a question that belongs to nothing we know.
+func nobody(m *jsonrpc.Message) []byte {
+	return jsonrpc.NewError(m.ID, -32603, "no client can be asked at this point", nil)
+}
+
+func rootsKey(pool OpID) string { return "roots/" + string(pool) }
+
+// rootsAnswer: a client's roots are asked for once in a session.
+func rootsAnswer(x *Exec, pool OpID, m *jsonrpc.Message) []byte {
+	raw, ok := x.Get(rootsKey(pool))
+	if !ok {
+		return nil
+	}
+	return jsonrpc.NewResult(m.ID, raw)
+}
+
+// keepRoots remembers a client's answer to roots/list for the session.
+func keepRoots(x *Exec, pool OpID, entry []byte, answer jsonrpc.Value) {
+	e := translate.ParseResult(entry)
+	if method, _ := e.Get("method").Str(); method == "roots/list" && answer.Get("roots").Exists() && len(answer.Raw()) < reservation {
+		x.Do(Put{Key: rootsKey(pool), Value: answer.Raw()})
+	}
+}
+
 func (p *poolSession) notice(x *Exec, m *jsonrpc.Message) {
 	routeNotice(x, x.ID, m)
 	if m.Method == "notifications/tools/list_changed" {
@@ -79,6 +165,13 @@ func routeNotice(x *Exec, pool OpID, m *jsonrpc.Message) {
 	case "notifications/tasks/status":
 		id, _ = m.At("params", "taskId").Str()
 		name = "status"
+	case "notifications/progress":
+		if id == "" { // under the token of the call that became a task
+			if raw, ok := x.Get(tokenKey(pool, m.At("params", "progressToken").Raw())); ok {
+				x.Do(Tell{To: OpID(raw), Name: name, Data: m.Raw})
+			}
+			return
+		}
 	case "notifications/cancelled":
 		if id == "" {
 			if raw, ok := x.Get(serverAskKey(pool, m.At("params", "requestId").Raw())); ok {
@@ -104,6 +197,9 @@ func routeNotice(x *Exec, pool OpID, m *jsonrpc.Message) {
 	}
 	x.Do(Tell{To: OpID(op), Name: name, Data: data})
 }
+
+// tokenKey finds the task whose call had a progress token.
+func tokenKey(pool OpID, token []byte) string { return "ptok/" + string(pool) + "/" + string(token) }
 
 // serverAskKey finds the task a server's request belongs to by its id.
 func serverAskKey(pool OpID, id []byte) string {
