@@ -1,5 +1,5 @@
 // A legacy (2025-11-25) client on the v1 SDK with its experimental tasks API.
-// node legacy-client.mjs URL SCENARIO [--header 'Name: value']…
+// node legacy-client.mjs URL SCENARIO [--header 'Name: value']… [--task ID] [--seconds N]
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
@@ -18,7 +18,7 @@ import { errorFields, expectError, headersOf, parseArgs, runScenario, sleep, ste
 const RELATED = 'io.modelcontextprotocol/related-task';
 const terminal = status => ['completed', 'failed', 'cancelled'].includes(status);
 
-const { options, positional } = parseArgs(process.argv.slice(2));
+const { options, positional } = parseArgs(process.argv.slice(2), ['header', 'task', 'seconds']);
 const [url, scenario] = positional;
 const clients = [];
 
@@ -26,13 +26,14 @@ const clients = [];
 let answer = 'accept';
 const questions = [];
 
-async function connect({ capabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: { listChanged: true } } } = {}) {
+async function connect({ headers = headersOf(options), fetch, onquestion, capabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: { listChanged: true } } } = {}) {
   const client = new Client({ name: 'legacy-peer-client', version: '1.0.0' }, { capabilities });
   client.seen = { statuses: [], logs: [], updated: [], listChanged: 0 };
   if (capabilities.elicitation) {
-    client.setRequestHandler(ElicitRequestSchema, async ({ params }) => {
+    client.setRequestHandler(ElicitRequestSchema, async ({ params }, { requestId, signal }) => {
       questions.push(params.message);
       step('question', { message: params.message, mode: params.mode ?? 'form', related: params._meta?.[RELATED]?.taskId ?? null });
+      if (onquestion) return onquestion({ requestId, signal });
       if (params.mode === 'url') return { action: 'accept' };
       return answer === 'accept' ? { action: 'accept', content: fill(params) } : { action: answer };
     });
@@ -48,7 +49,7 @@ async function connect({ capabilities = { elicitation: { form: {}, url: {} }, sa
   client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void client.seen.logs.push(`${params.level}: ${params.data}`));
   client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void client.seen.updated.push(params.uri));
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => void client.seen.listChanged++);
-  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: headersOf(options) } });
+  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers }, ...(fetch && { fetch }) });
   clients.push({ client, transport });
   await client.connect(transport);
   client.sessionId = transport.sessionId;
@@ -491,12 +492,177 @@ const scenarios = {
   }
 };
 
+const never = new Promise(() => {});
+const isQuestion = chunk => chunk.includes('elicitation/create');
+
+/** A fetch that cuts the first stream a question comes on, once the question is through. */
+function cutting(cut) {
+  let done = false;
+  return async (input, init) => {
+    const response = await fetch(input, init);
+    if (!response.body || !response.headers.get('content-type')?.startsWith('text/event-stream')) return response;
+    const decoder = new TextDecoder();
+    const reader = response.body.getReader();
+    const body = new ReadableStream({
+      async pull(controller) {
+        const { value, done: end } = await reader.read();
+        if (end) return controller.close();
+        const asks = isQuestion(decoder.decode(value));
+        controller.enqueue(value);
+        if (asks && !done) {
+          done = true;
+          await sleep(50);
+          await reader.cancel('cut');
+          controller.error(new Error('cut'));
+          cut();
+        }
+      }
+    });
+    return new Response(body, { status: response.status, headers: response.headers });
+  };
+}
+
+/**
+ * The stream that brought a question is lost; a second tasks/result brings it
+ * again. `late` answers first: the one of the new request or of the old.
+ */
+async function lostStream(late) {
+  let cut;
+  const lost = new Promise(resolve => (cut = resolve));
+  const asked = [];
+  const client = await connect({ fetch: cutting(() => cut()), onquestion: request => new Promise(answer => asked.push({ answer, ...request })) });
+  const { task } = await create(client, 'confirm_delete', { filename: 'cut.txt' });
+  await poll(client, task, status => terminal(status) || status === 'input_required');
+  const first = result(client, task.taskId);
+  first.catch(() => {});
+  await lost;
+  step('lost');
+  const second = result(client, task.taskId);
+  for (let i = 0; asked.length < 2 && i < 100; i++) await sleep(50);
+  step('asked', { times: asked.length, again: asked[0].requestId !== asked[1]?.requestId });
+  const yes = { action: 'accept', content: { confirm: true } };
+  const no = { action: 'decline' };
+  const [winner, loser] = late ? [asked[1], asked[0]] : asked;
+  winner.answer(yes);
+  printResult('result', await second, task.taskId);
+  for (let i = 0; !loser?.signal.aborted && i < 20; i++) await sleep(50);
+  step('loser', { withdrawn: loser?.signal.aborted ?? null });
+  loser?.answer(no);
+  await sleep(100);
+  printResult('again', await result(client, task.taskId), task.taskId);
+}
+
+/**
+ * What wants a server of its own (modern-server.mjs --more, --ttl), two
+ * processes or two callers, and so is in no table of scenarios.
+ */
+const more = {
+  rounds: () => asking('rounds_task', {}),
+  'roots-task': () => asking('roots_task', {}),
+  'expiry-waiting': async () => {
+    const client = await connect({ onquestion: () => never });
+    const { task } = await create(client, 'confirm_delete', { filename: 'e.txt' });
+    await poll(client, task, status => terminal(status) || status === 'input_required');
+    await expectError('result', result(client, task.taskId), -32602);
+    await expectError('get', client.experimental.tasks.getTask(task.taskId), -32602);
+  },
+  'expiry-idle': async () => {
+    const client = await connect();
+    const { task } = await create(client, 'slow_compute', { seconds: 60, label: 'e' });
+    await sleep((task.ttl ?? 0) + 300);
+    await expectError('get', client.experimental.tasks.getTask(task.taskId), -32602);
+    await expectError('result', result(client, task.taskId), -32602);
+    await expectError('cancel', client.experimental.tasks.cancelTask(task.taskId), -32602);
+    const { tasks } = await client.experimental.tasks.listTasks();
+    step('list', { found: tasks.some(other => other.taskId === task.taskId) });
+  },
+  /** A server may keep a result beyond its ttl: what counts is one story. */
+  'expiry-finished': async () => {
+    const client = await connect();
+    const { task } = await create(client, 'slow_compute', { seconds: 1, label: 'e' });
+    printResult('result', await result(client, task.taskId), task.taskId);
+    await sleep((task.ttl ?? 0) + 300);
+    const told = await client.experimental.tasks.getTask(task.taskId).then(() => true, () => false);
+    const fetched = await result(client, task.taskId).then(() => true, () => false);
+    const { tasks } = await client.experimental.tasks.listTasks();
+    step('story', { told, one: told === fetched && fetched === tasks.some(other => other.taskId === task.taskId) });
+  },
+  'two-callers': async () => {
+    const [one, two, oneAgain] = [
+      await connect({ headers: { authorization: 'Bearer one' } }),
+      await connect({ headers: { authorization: 'Bearer two' } }),
+      await connect({ headers: { authorization: 'Bearer one' } })
+    ];
+    const { task } = await create(one, 'slow_compute', { seconds: 20, label: 'mine' });
+    await expectError('get', two.experimental.tasks.getTask(task.taskId), -32602);
+    await expectError('result', result(two, task.taskId), -32602);
+    await expectError('cancel', two.experimental.tasks.cancelTask(task.taskId), -32602);
+    step('list', { found: (await two.experimental.tasks.listTasks()).tasks.some(other => other.taskId === task.taskId) });
+    step('own', {
+      status: (await oneAgain.experimental.tasks.getTask(task.taskId)).status,
+      found: (await oneAgain.experimental.tasks.listTasks()).tasks.some(other => other.taskId === task.taskId)
+    });
+    await one.experimental.tasks.cancelTask(task.taskId);
+  },
+  'lost-stream': () => lostStream(true),
+  'lost-stream-old-answer': () => lostStream(false),
+  /** A tool that makes no task and takes its time, called as one. */
+  'slow-plain': async () => {
+    const client = await connect();
+    const started = Date.now();
+    const { task } = await create(client, 'slow_plain', { seconds: Number(options.seconds ?? 2) });
+    step('created', { status: task.status, early: Date.now() - started < 1_500 });
+    const { tasks } = await client.experimental.tasks.listTasks();
+    step('list', { status: tasks.find(other => other.taskId === task.taskId)?.status ?? null });
+    const end = await poll(client, task);
+    step('polled', { statuses: end.statuses });
+    printResult('result', await result(client, task.taskId), task.taskId);
+  },
+  'slow-plain-cancel': async () => {
+    const client = await connect();
+    const { task } = await create(client, 'slow_plain', { seconds: 60 });
+    step('cancelled', { status: (await client.experimental.tasks.cancelTask(task.taskId)).status });
+    await attempt('result', result(client, task.taskId));
+  },
+  /** Waits in front of a question until somebody kills it. */
+  leave: async () => {
+    const client = await connect({ onquestion: () => never });
+    const { task } = await create(client, 'confirm_delete', { filename: 'k.txt' });
+    step('task', { id: task.taskId });
+    await poll(client, task, status => terminal(status) || status === 'input_required');
+    await result(client, task.taskId);
+  },
+  'take-over': async () => {
+    const client = await connect();
+    step('taken', { status: (await client.experimental.tasks.getTask(options.task)).status });
+    step('list', { found: (await client.experimental.tasks.listTasks()).tasks.some(other => other.taskId === options.task) });
+    printResult('result', await result(client, options.task), options.task);
+  },
+  /** The same, the questions on the GET stream: nobody waits for the result. */
+  'question-polled': async () => {
+    const client = await connect();
+    const { task } = await create(client, 'confirm_delete', { filename: 'g.txt' });
+    const end = await poll(client, task);
+    step('polled', { statuses: end.statuses });
+    printResult('result', await result(client, task.taskId), task.taskId);
+  },
+  'sample-refused': async () => {
+    const client = await connect();
+    client.setRequestHandler(CreateMessageRequestSchema, async () => {
+      throw Object.assign(new Error('not this time'), { code: -1 });
+    });
+    const { task } = await create(client, 'sample_task', {});
+    await poll(client, task, status => terminal(status) || status === 'input_required');
+    await attempt('result', result(client, task.taskId));
+    step('final', { status: (await client.experimental.tasks.getTask(task.taskId)).status });
+  }
+};
 if (!url || !scenario) {
-  console.error(`usage: legacy-client.mjs URL SCENARIO [--header 'Name: value']…\nscenarios: ${Object.keys(scenarios).join(' ')}`);
+  console.error(`usage: legacy-client.mjs URL SCENARIO [--header 'Name: value']… [--task ID] [--seconds N]\nmore: ${Object.keys(more).join(' ')}\nscenarios: ${Object.keys(scenarios).join(' ')}`);
   process.exit(2);
 }
 
-await runScenario(scenarios, scenario, undefined, async () => {
+await runScenario({ ...scenarios, ...more }, scenario, undefined, async () => {
   for (const { client, transport } of clients) {
     await transport.terminateSession().catch(() => {});
     await client.close();

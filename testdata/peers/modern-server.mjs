@@ -6,9 +6,10 @@
 //     which would add `content: []` to it;
 //   - subscriptions/listen with `taskIds` is answered in front of the SDK, whose
 //     listen router drops them.
-// Options: --port N, --poll MS (poll interval, 100), --mode auto|sse|json
-// (response mode), --no-tasks (no extension), --legacy (also the SDK's own
-// stateless 2025 serving; off: modern only).
+// Options: --port N, --poll MS (poll interval, 100), --ttl MS (life of a task,
+// 600000), --mode auto|sse|json (response mode), --no-tasks (no extension),
+// --more (further tools, see `more`), --legacy (also the SDK's own stateless
+// 2025 serving; off: modern only).
 import { randomUUID } from 'node:crypto';
 import {
   LOG_LEVEL_META_KEY,
@@ -30,10 +31,10 @@ const EXTENSION = 'io.modelcontextprotocol/tasks';
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 const serverInfo = { name: 'modern-peer', version: '1.0.0' };
 
-const { options } = parseArgs(process.argv.slice(2), ['port', 'poll', 'mode']);
+const { options } = parseArgs(process.argv.slice(2), ['port', 'poll', 'mode', 'ttl']);
 const pollIntervalMs = Number(options.poll ?? 100);
 const withTasks = options['no-tasks'] !== true;
-const ttlMs = 600_000;
+const ttlMs = Number(options.ttl ?? 600_000);
 
 // ---- tasks ---------------------------------------------------------------
 
@@ -279,6 +280,33 @@ const tools = {
     }
   }
 };
+
+/** Tools that the tables of what a client lists do not have. */
+const more = {
+  slow_plain: {
+    schema: object({ seconds: { type: 'number' } }),
+    call: async ({ seconds = 1 }, ctx) => {
+      await sleep(seconds * 1_000, ctx.mcpReq.signal);
+      return text(`answered after ${seconds} s`);
+    }
+  },
+  rounds_task: {
+    schema: object(),
+    task: 'required',
+    run: async (_args, task) => {
+      const name = await task.ask(nameQuestion('What is your name?'));
+      const colour = await task.ask(colourQuestion);
+      const again = await task.ask(confirmation(`Paint ${name.content?.name} ${colour.content?.colour}?`));
+      return text(again.action === 'accept' ? `Painted ${name.content?.name} ${colour.content?.colour}` : `Left ${name.content?.name} alone`);
+    }
+  },
+  roots_task: {
+    schema: object(),
+    task: 'required',
+    run: async (_args, task) => text((await task.ask({ method: 'roots/list' })).roots.map(root => root.uri).join(' '))
+  }
+};
+if (options.more === true) Object.assign(tools, more);
 
 async function compute({ seconds = 1, label = '' }, signal, say = () => {}) {
   const whole = Math.floor(seconds);
