@@ -324,6 +324,8 @@ func failedOut(era translate.Era, id jsonrpc.ID, ev Event) Out {
 		message = "the upstream server's answer is over the message limit"
 	case FailRedirect:
 		cond, message = translate.CondUpstreamDown, "the upstream server redirects to another origin: "+ev.Err
+	case FailRefused:
+		cond, message = translate.CondUpstreamRefused, "the upstream server refuses the credential this proxy was given; its operator must mend that"
 	case FailBusy:
 		cond, message = translate.CondBusy, "out of memory budget; try again"
 	case FailNoCredential:

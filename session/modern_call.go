@@ -40,9 +40,10 @@ type modernCall struct {
 	Park     parked          `json:",omitzero"`
 
 	raw []byte // the client's message, in the step that brought it
+	msg *jsonrpc.Message
 }
 
-func (c *modernCall) endStep() { c.raw = nil }
+func (c *modernCall) endStep() { c.raw, c.msg = nil, nil }
 
 func (c *modernCall) Step(x *Exec, ev Event) {
 	switch ev.Kind {
@@ -100,7 +101,7 @@ func (c *modernCall) client(x *Exec, ev Event) {
 	c.LogLevel, _ = meta.Get(translate.MetaLogLevel).Str()
 	c.Token = json.RawMessage(meta.Get(translate.MetaProgress).Raw())
 	c.Header = legacyHeaders(ev.Caller.Header)
-	c.raw = m.Raw
+	c.raw, c.msg = m.Raw, m
 	c.Caps = json.RawMessage(caps.Raw())
 	if translate.CanRequireInput(m.Method) && c.Asks {
 		c.Park.Digest = translate.CallDigest(m)
@@ -241,10 +242,13 @@ func (c *modernCall) send(x *Exec) {
 	if c.raw == nil {
 		c.raw = x.Kept(slotRequest)
 	}
-	m, err := jsonrpc.Decode(c.raw, jsonrpc.Limits{})
-	if err != nil {
-		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, "", nil))
-		return
+	m := c.msg
+	if m == nil {
+		var err error
+		if m, err = jsonrpc.Decode(c.raw, jsonrpc.Limits{}); err != nil {
+			c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, "", nil))
+			return
+		}
 	}
 	m, ok := openCursor(x, m, c.Owner)
 	if !ok {

@@ -60,6 +60,7 @@ const (
 	FailRedirect          // redirected to another origin
 	FailNoCredential      // nothing to authenticate with until the principal's next request
 	FailBusy              // our own limits
+	FailRefused           // the server refuses the credential the route has of its own
 )
 
 // Event is one thing that happened to an operation. It is complete: time and

@@ -54,6 +54,8 @@ func (r *Runner) face(ctx context.Context, in Inbound, s *ClientStream) (Face, b
 	out := refusal(in.Caller.Era, messageID(in.Frame.Msg), translate.CondUpstreamUndecided, "the upstream server could not be reached or did not say which revision it speaks; try again", nil)
 	if d, ok := errors.AsType[*DialError](err); ok {
 		switch {
+		case d.Fail == FailRefused:
+			out = refusal(in.Caller.Era, messageID(in.Frame.Msg), translate.CondUpstreamRefused, "the upstream server refuses the credential this proxy was given; its operator must mend that", nil)
 		case d.HTTP != nil && (d.Status == 401 || d.Status == 403):
 			out = Out{Final: true, Status: d.Status, Header: d.HTTP.Header}
 		case d.Fail == FailUnreachable, d.Fail == FailRedirect:

@@ -46,7 +46,7 @@ func (c ownAuthConn) Do(ctx context.Context, out session.Outgoing) (session.Stre
 	s.Close()
 	c.log.Warn("the server refuses the credential given with --header", "status", env.Status)
 	return nil, &session.DialError{
-		Fail: session.FailUnreachable, Upstream: upstreamName,
+		Fail: session.FailRefused, Upstream: upstreamName,
 		Err: fmt.Errorf("the server refuses the proxy's own credential (HTTP %d)", env.Status),
 	}
 }
