@@ -27,7 +27,7 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) {
 		case Wake:
 			r.wake(id, e.Name, e.At)
 		case Unwake:
-			r.unwake(id, b)
+			r.unwake(id, e.Name)
 		case Tell:
 			r.deliver(e.To, Event{Kind: EvOp, From: id, Name: e.Name, Data: e.Data})
 		case Ask:

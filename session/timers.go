@@ -3,6 +3,7 @@ package session
 import (
 	"container/heap"
 	"encoding/json"
+	"errors"
 	"time"
 )
 
@@ -36,35 +37,58 @@ func (h *timerHeap) Pop() any {
 }
 
 func (r *Runner) wake(id OpID, name string, at time.Time) {
-	entry, err := r.store.Get(r.ctx, wakeKey(id))
-	w := wakes{Runner: r.id, At: map[string]time.Time{}}
-	if err == nil {
-		_ = json.Unmarshal(entry.Value, &w)
-	}
-	w.Runner = r.id
-	if w.At == nil {
-		w.At = map[string]time.Time{}
-	}
-	w.At[name] = at
-	r.putWakes(id, w)
+	r.changeWakes(id, func(w *wakes) bool {
+		w.Runner, w.At[name] = r.id, at
+		return true
+	})
 	r.mu.Lock()
 	r.addTimer(dueWake{at, id, name})
 	r.mu.Unlock()
 }
 
-// unwake writes what is left; timers already in the heap find out when due.
-func (r *Runner) unwake(id OpID, b *base) {
-	r.putWakes(id, wakes{Runner: r.id, At: b.Wakes})
+// unwake takes one out; a timer already in the heap finds out when due.
+func (r *Runner) unwake(id OpID, name string) {
+	r.changeWakes(id, func(w *wakes) bool {
+		_, ok := w.At[name]
+		delete(w.At, name)
+		return ok
+	})
 }
 
-func (r *Runner) putWakes(id OpID, w wakes) {
-	if len(w.At) == 0 {
-		_ = r.store.Delete(r.ctx, wakeKey(id), Any)
-		return
-	}
-	raw, _ := json.Marshal(w)
-	if _, err := r.store.Put(r.ctx, wakeKey(id), raw, Any); err != nil {
-		r.log.Error("write timer", "err", err)
+// changeWakes changes an operation's record. Its steps and its timers do so at
+// the same time, and neither may undo the other's change. f may run again; it
+// is false where there is nothing to change.
+func (r *Runner) changeWakes(id OpID, f func(w *wakes) bool) bool {
+	for {
+		entry, err := r.store.Get(r.ctx, wakeKey(id))
+		w := wakes{Runner: r.id}
+		if err == nil {
+			_ = json.Unmarshal(entry.Value, &w)
+		} else {
+			entry.Version = Absent
+		}
+		if w.At == nil {
+			w.At = map[string]time.Time{}
+		}
+		if !f(&w) {
+			return false
+		}
+		if len(w.At) == 0 {
+			if entry.Version == Absent {
+				return true
+			}
+			err = r.store.Delete(r.ctx, wakeKey(id), entry.Version)
+		} else {
+			raw, _ := json.Marshal(w)
+			_, err = r.store.Put(r.ctx, wakeKey(id), raw, entry.Version)
+		}
+		switch {
+		case err == nil:
+			return true
+		case !errors.Is(err, ErrConflict) && !errors.Is(err, ErrNotFound):
+			r.log.Error("write timer", "err", err)
+			return false
+		}
 	}
 }
 
@@ -105,14 +129,14 @@ func (r *Runner) fire() {
 	r.mu.Unlock()
 	defer r.wg.Done()
 	for _, d := range due {
-		entry, err := r.store.Get(r.ctx, wakeKey(d.op))
-		var w wakes
-		if err != nil || json.Unmarshal(entry.Value, &w) != nil || !w.At[d.name].Equal(d.at) {
-			continue
+		mine := r.changeWakes(d.op, func(w *wakes) bool {
+			at, ok := w.At[d.name]
+			delete(w.At, d.name)
+			return ok && at.Equal(d.at)
+		})
+		if mine {
+			r.deliver(d.op, Event{Kind: EvTimer, Name: d.name})
 		}
-		delete(w.At, d.name)
-		r.putWakes(d.op, w)
-		r.deliver(d.op, Event{Kind: EvTimer, Name: d.name})
 	}
 }
 
