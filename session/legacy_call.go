@@ -18,8 +18,10 @@ type legacyCall struct {
 	ID      json.RawMessage `json:",omitempty"`
 	Method  string          `json:",omitempty"`
 	Session string          `json:",omitempty"`
+	Version string          `json:",omitempty"` // toward the server
 	As      Principal       `json:",omitempty"`
 	Owner   Principal       `json:",omitempty"`
+	Caps    json.RawMessage `json:",omitempty"` // what the client can be asked, of a tools/call
 	// Task: the client asked for a task; TTL what it asked for. Handle is set
 	// once the client has one of ours.
 	Task   bool            `json:",omitempty"`
@@ -87,7 +89,11 @@ func (c *legacyCall) client(x *Exec, ev Event) {
 	m, sess := ev.Frame.Msg, ev.Session
 	c.Stream, c.ID, c.Method = ev.Label, json.RawMessage(m.ID.Raw()), m.Method
 	c.Session, c.As, c.Owner = sess.ID, ev.Caller.Principal, taskPrincipal(ev.Caller)
+	c.Version = sess.ServerVersion
 	c.Token = json.RawMessage(m.At("params", "_meta", translate.MetaProgress).Raw())
+	if m.Method == "tools/call" {
+		c.Caps = sess.ClientCaps
+	}
 	if m.Method == "tools/call" && m.At("params", "task").Exists() && sess.Tasks {
 		if !c.admit(x, m.At("params", "task")) {
 			return
@@ -291,12 +297,13 @@ type taskBirth struct {
 	TTL      int64           `json:",omitempty"`
 	Token    json.RawMessage `json:",omitempty"`
 	Limit    string          `json:",omitempty"`
+	Caps     json.RawMessage `json:",omitempty"` // of the client
 	Driver   *waiter         `json:",omitempty"`
 	Cancel   bool            `json:",omitempty"`
 }
 
 func (c *legacyCall) birth() taskBirth {
-	return taskBirth{Session: c.Session, As: c.As, Owner: c.Owner, TTL: c.TTL, Token: c.Token, Cancel: c.Cancelled, Limit: c.Limit}
+	return taskBirth{Session: c.Session, As: c.As, Owner: c.Owner, TTL: c.TTL, Token: c.Token, Cancel: c.Cancelled, Limit: c.Limit, Caps: c.Caps}
 }
 
 // namelessTask is said of a task nobody could ever ask for.
@@ -441,8 +448,9 @@ func (c *legacyCall) retry(x *Exec) {
 // sendAgain is the retry of an input_required call: its own params, the
 // answers and the exact state.
 func (c *legacyCall) sendAgain(x *Exec, responses []byte) {
-	m, sess, ok := c.again(x)
-	if !ok {
+	m, err := jsonrpc.Decode(x.Kept(slotRequest), jsonrpc.Limits{})
+	if err != nil {
+		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "", nil))
 		return
 	}
 	e := m.Edit()
@@ -453,7 +461,7 @@ func (c *legacyCall) sendAgain(x *Exec, responses []byte) {
 		e.Set(m.Params(), "requestState", c.State)
 	}
 	c.Questions, c.Asking = questions{}, false
-	c.open(x, e.Bytes(), sess.ServerVersion, nil)
+	c.open(x, e.Bytes(), c.Version, nil)
 }
 
 func (c *legacyCall) answer(x *Exec, ev Event) {

@@ -180,10 +180,7 @@ func (t *legacyTask) remember(x *Exec) {
 
 func (t *legacyTask) common(x *Exec, b taskBirth) {
 	t.Owner, t.As, t.Session, t.Token = b.Owner, b.As, b.Session, b.Token
-	sess := new(legacySession)
-	if x.r.load(sessionOp(b.Session), sess) {
-		t.Caps = sess.ClientCaps
-	}
+	t.Caps = b.Caps
 	t.remember(x)
 	if b.Limit != "" && t.Limit == "" {
 		t.Limit = b.Limit

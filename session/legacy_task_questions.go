@@ -47,7 +47,8 @@ func (t *legacyTask) unanswerable(x *Exec) bool {
 func (t *legacyTask) vanish(x *Exec, requests jsonrpc.Value) {
 	kept := t.Asked.Open[:0]
 	for _, q := range t.Asked.Open {
-		if !requests.Get(q.Key).Exists() && !q.Sent && !q.Early {
+		// An answered one stays, so that a late look does not ask it again.
+		if !requests.Get(q.Key).Exists() && q.Answer == nil && !q.Early {
 			q.settle(x, "", jsonrpc.ID{})
 			continue
 		}
