@@ -227,7 +227,7 @@ func (s *modernSim) retried(x *simExchange, p *simPlan, round int, state string)
 func (s *modernSim) took(q *simQuestion, raw string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q.got != "" && q.got != raw {
+	if q.got != "" && q.got != raw && q.rejected == 0 {
 		s.wrongLocked(s.at() + fmt.Sprintf("%s is answered %s after %s", q.id, raw, q.got))
 	}
 	known := false

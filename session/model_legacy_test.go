@@ -39,6 +39,7 @@ type legacyClient struct {
 	next    int
 	get     *simReq
 	deleted bool
+	ended   time.Time
 }
 
 // legacyHandle is a task as the clients have seen it.
@@ -179,7 +180,7 @@ func (l *legacyModel) act() {
 	case n < 96:
 		q := &legacyReq{simReq: &simReq{method: "DELETE"}, c: c}
 		l.mu.Lock()
-		c.deleted = true
+		c.deleted, c.ended = true, time.Now()
 		l.mu.Unlock()
 		l.put(q, http.MethodDelete, nil)
 		settled()
@@ -299,7 +300,7 @@ func (l *legacyModel) hear(q *legacyReq, m *jsonrpc.Message) {
 		}
 		l.wrongLocked(l.at() + "a question is withdrawn that was not asked on this stream: " + string(m.Raw))
 	case "notifications/tasks/status":
-		l.sees(q.c.who, dig(plain(m.Raw), "params"), "a status notification")
+		l.sees(q.c.who, dig(plain(m.Raw), "params"), "a status notification", time.Now())
 	case "notifications/progress":
 		if id := translate.RelatedTask(m.Params()); id != "" {
 			l.mu.Lock()
@@ -347,10 +348,10 @@ func (l *legacyModel) question(q *legacyReq, m *jsonrpc.Message) {
 	if !u.accepted.IsZero() && u.accepted.Before(now) && u.rejected == 0 {
 		bad("is asked after its answer was accepted")
 	}
-	if u.over.Before(now.Add(-10*time.Second)) && !u.over.IsZero() {
+	if q.method == "tasks/result" && u.over.Before(now.Add(-10*time.Second)) && !u.over.IsZero() {
 		bad("is asked long after it vanished")
 	}
-	if q.c.deleted {
+	if q.c.deleted && q.c.ended.Before(now) {
 		bad("is asked in a session that has ended")
 	}
 	kind := strings.TrimSuffix(u.kind, "ing")
@@ -433,8 +434,8 @@ func (l *legacyModel) reply(c *legacyClient, u *simQuestion, a *simAsk, n, how i
 	}
 }
 
-// sees checks a Task that a client is shown.
-func (l *legacyModel) sees(who string, v any, where string) {
+// sees checks a Task that a client is shown as it stands since then or later.
+func (l *legacyModel) sees(who string, v any, where string, since time.Time) {
 	id, status := text(dig(v, "taskId")), text(dig(v, "status"))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -474,13 +475,13 @@ func (l *legacyModel) sees(who string, v any, where string) {
 			bad("failed without a statusMessage")
 		}
 	case status == translate.Working || status == translate.InputRequired:
-		if h.end != "" && h.endAt.Before(time.Now()) {
+		if h.end != "" && h.endAt.Before(since) {
 			bad("is %s after %s", status, h.end)
 		}
 	default:
 		bad("has the status %q", status)
 	}
-	if !h.cancelled.IsZero() && h.cancelled.Before(time.Now()) && status != translate.Cancelled {
+	if !h.cancelled.IsZero() && h.cancelled.Before(since) && status != translate.Cancelled {
 		bad("is %s after it was cancelled", status)
 	}
 }
@@ -512,7 +513,7 @@ func (l *legacyModel) done(q *legacyReq) {
 		l.called(q, v)
 	case "tasks/get":
 		if dig(v, "result") != nil {
-			l.sees(q.c.who, v["result"], "tasks/get")
+			l.sees(q.c.who, v["result"], "tasks/get", time.Now())
 		} else {
 			l.excused(q, v)
 		}
@@ -523,7 +524,7 @@ func (l *legacyModel) done(q *legacyReq) {
 	case "tasks/list":
 		list, _ := dig(v, "result", "tasks").([]any)
 		for _, task := range list {
-			l.sees(q.c.who, task, "tasks/list")
+			l.sees(q.c.who, task, "tasks/list", q.at) // the page is as of some moment since
 		}
 		if cursor := text(dig(v, "result", "nextCursor")); cursor != "" && !l.isCalm() {
 			l.wg.Go(func() {
@@ -556,7 +557,7 @@ func (l *legacyModel) called(q *legacyReq, v map[string]any) {
 		if text(dig(task, "status")) != translate.Working {
 			l.wrong("call %d: the task is born %v", p.n, dig(task, "status"))
 		}
-		l.sees(q.c.who, task, "tools/call")
+		l.sees(q.c.who, task, "tools/call", time.Now())
 		// At once, as clients do: the handle must resolve.
 		if in(l.draw("at once"), 2) && !q.c.deleted {
 			get := &legacyReq{simReq: &simReq{id: l.nextID(q.c), method: "tasks/get"}, c: q.c, handle: id}
@@ -644,7 +645,7 @@ func (l *legacyModel) excused(q *legacyReq, v map[string]any) {
 
 func (l *legacyModel) cancelledNow(q *legacyReq, v map[string]any) {
 	if result := dig(v, "result"); result != nil {
-		l.sees(q.c.who, result, "tasks/cancel")
+		l.sees(q.c.who, result, "tasks/cancel", time.Now())
 		l.mu.Lock()
 		h := l.handles[q.handle]
 		h.cancelled = time.Now()
@@ -656,8 +657,9 @@ func (l *legacyModel) cancelledNow(q *legacyReq, v map[string]any) {
 	}
 	l.mu.Lock()
 	h := l.handles[q.handle]
-	refused := strings.Contains(text(dig(v, "error", "message")), "already in terminal status")
-	if refused && h.plan.ended.IsZero() && h.end == "" && h.plan.refusedBy == "" && h.plan.able &&
+	message := text(dig(v, "error", "message"))
+	refused := strings.Contains(message, "already in terminal status")
+	if refused && !strings.Contains(message, "'cancelled'") && h.plan.ended.IsZero() && h.end == "" && h.plan.refusedBy == "" && h.plan.able &&
 		!slices.Contains([]string{"unreachable", "broken", "500", "lost", "error"}, h.plan.kind) && h.cancelled.IsZero() {
 		l.wrongLocked(l.at() + "tasks/cancel of a task that still works is refused")
 	}
@@ -777,7 +779,10 @@ func (l *legacyModel) settle() {
 		if there := get.got != nil && get.got.Kind == jsonrpc.Response; there != listed[id] {
 			l.wrong("task of call %d: tasks/get finds it: %v, tasks/list: %v", h.plan.n, there, listed[id])
 		}
-		if h.end == "" && get.got != nil && get.got.Kind == jsonrpc.Response {
+		l.mu.Lock()
+		rejected := l.rejected(h.plan)
+		l.mu.Unlock()
+		if h.end == "" && !rejected && get.got != nil && get.got.Kind == jsonrpc.Response {
 			l.wrong("task of call %d never ends: %s", h.plan.n, get.got.Raw)
 		}
 	}
@@ -793,6 +798,9 @@ func (l *legacyModel) settle() {
 // stuck: what may wait for ever, since its client has left it so. It needs
 // l.mu.
 func (l *legacyModel) stuck(q *legacyReq) bool {
+	if h := l.handles[q.handle]; h != nil {
+		return l.rejected(h.plan)
+	}
 	if q.plan == nil {
 		return false
 	}
@@ -805,6 +813,17 @@ func (l *legacyModel) stuck(q *legacyReq) bool {
 		}
 	}
 	return q.plan.end == "never" && !q.task
+}
+
+// rejected: the server answered two answers to one question with errors, so
+// that it is not asked again (design: questions in a task). It needs l.mu.
+func (l *legacyModel) rejected(p *simPlan) bool {
+	for _, u := range l.asked {
+		if u.plan == p && u.rejected > 1 {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *legacyModel) about2(q *legacyReq) string {

@@ -138,7 +138,7 @@ type simAsk struct {
 
 // live needs sim.mu: the client may still be looking at it.
 func (a *simAsk) live() bool {
-	return a.req.live() && a.withdrawn.IsZero() && a.answered.IsZero() && !a.gone()
+	return a.req.live() && a.req.cancelled.IsZero() && a.withdrawn.IsZero() && a.answered.IsZero() && !a.gone()
 }
 
 func taskQID(p *simPlan, key string) string { return fmt.Sprintf("T%d/%s", p.n, key) }
