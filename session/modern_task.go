@@ -33,6 +33,7 @@ type modernTask struct {
 	Limit   string          `json:",omitempty"` // counted under; empty: not counted
 	Asks    bool            `json:",omitempty"` // a client that can answer watches
 	Lost    bool            `json:",omitempty"` // the session was lost once for this look
+	Refused bool            `json:",omitempty"` // tasks/result erred before the task's end
 
 	Interval int64     `json:",omitempty"`
 	Next     time.Time `json:",omitzero"`

@@ -139,6 +139,14 @@ func (t *modernTask) troubled(x *Exec, rpcError []byte) {
 
 // paid: tasks/result was answered, with the result or the error of the call.
 func (t *modernTask) paid(x *Exec, m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.ErrorResponse && !translate.Terminal(t.Status) {
+		// No outcome yet: the server may not know its task so soon, or may not
+		// wait for its end. A look tells; over, the payload is asked for again.
+		t.Refused = true
+		x.Do(Wake{Name: "hold", At: x.Now.Add(x.Policy.RetryAfter)})
+		t.look(x)
+		return
+	}
 	t.Paid, t.paidNow = "result", m.Result().Raw()
 	if m.Kind == jsonrpc.ErrorResponse {
 		t.Paid, t.paidNow = "error", m.Error().Raw()

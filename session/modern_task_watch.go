@@ -18,6 +18,9 @@ func (t *modernTask) look(x *Exec) {
 // hold keeps a tasks/result open: the stream on which legacy servers put a
 // task's questions (2025-11-25 tasks, Input Required Status).
 func (t *modernTask) hold(x *Exec) {
+	if t.Refused && !translate.Terminal(t.Status) {
+		return // till the timer
+	}
 	if !t.up("result") && t.Paid == "" && !t.Final && t.Failure == nil && (t.Asks || translate.Terminal(t.Status) || t.Status == translate.InputRequired) {
 		t.open(x, "result", "tasks/result")
 	}
@@ -76,6 +79,7 @@ func (t *modernTask) timer(x *Exec, name string) {
 			t.paced = false
 		}
 	case "hold":
+		t.Refused = false
 		t.hold(x)
 	case "say":
 		for _, q := range t.Park.Open {
