@@ -23,6 +23,9 @@ func TestModernCells_Trips(t *testing.T) {
 			p.c = &peers.ModernClient{URL: p.url, Tasks: true, Capabilities: map[string]any{}}
 			t.Cleanup(func() { p.c.Close() })
 
+			for range 2 { // every runner looks at the server's era once
+				p.call("greet", map[string]any{"name": "Ada"})
+			}
 			id := p.create("slow_compute", map[string]any{"seconds": 0.2})
 			log.Forget()
 			if v := p.get(id); v.Status != "working" || len(log.Requests("")) != 0 {
