@@ -391,7 +391,7 @@ func (t *legacyTask) watch(x *Exec) {
 		return
 	}
 	if t.Watched {
-		x.Do(Wake{Name: "poll", At: x.Now.Add(max(safetyPoll, time.Duration(t.Interval)*time.Millisecond))})
+		x.Do(Wake{Name: "poll", At: t.safetyLook(x)})
 		return
 	}
 	if _, waiting := t.Wakes["poll"]; waiting {
@@ -402,6 +402,19 @@ func (t *legacyTask) watch(x *Exec) {
 		return
 	}
 	x.Do(Wake{Name: "poll", At: t.Next})
+}
+
+// safetyLook is when a pushed task is looked at all the same: no notification
+// tells that one has expired, so also when its ttl is over.
+func (t *legacyTask) safetyLook(x *Exec) time.Time {
+	interval := time.Duration(t.Interval) * time.Millisecond
+	at := x.Now.Add(max(safetyPoll, interval))
+	if forget, ok := t.Wakes["forget"]; ok {
+		if over := forget.Add(interval - x.Policy.TaskGrace); over.After(x.Now) && over.Before(at) {
+			return over
+		}
+	}
+	return at
 }
 
 func (t *legacyTask) poll(x *Exec) {
