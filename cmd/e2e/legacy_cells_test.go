@@ -232,6 +232,7 @@ var sdkMore = map[string]string{
 var sdkExpiry = map[string]string{
 	"expiry-waiting": `{"step":"question","message":"Delete e.txt?","mode":"form","related":"ID"}
 		{"step":"result",` + sdkNotFound + `}
+		{"step":"waited","late":false}
 		{"step":"get",` + sdkNotFound + `}`,
 	"expiry-idle": `{"step":"get",` + sdkNotFound + `}
 		{"step":"result",` + sdkNotFound + `}

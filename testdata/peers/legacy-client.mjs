@@ -563,7 +563,9 @@ const more = {
     const client = await connect({ onquestion: () => never });
     const { task } = await create(client, 'confirm_delete', { filename: 'e.txt' });
     await poll(client, task, status => terminal(status) || status === 'input_required');
+    const started = Date.now();
     await expectError('result', result(client, task.taskId), -32602);
+    step('waited', { late: Date.now() - started > (task.ttl ?? 0) + 10_000 });
     await expectError('get', client.experimental.tasks.getTask(task.taskId), -32602);
   },
   'expiry-idle': async () => {
