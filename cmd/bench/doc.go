@@ -14,6 +14,10 @@
 // are shared: what counts is the median of the rounds' ratios. A ratio over 1
 // means that the bridge is faster.
 //
+// The last column is how many requests the server got for one of the bridge's.
+// "first fetch" is a tasks/get whose payload the bridge has not yet: two there,
+// against one of the reverse proxy.
+//
 // The reverse proxy reads each request body whole before it forwards it, as
 // anything that looks into messages must, and is otherwise as it comes.
 package main

@@ -25,7 +25,8 @@ type connection struct {
 // connect opens n connections. Ids are never used twice by one scenario.
 func connect(addr string, c *canned, n int, ids *int64) ([]*connection, error) {
 	list := make([]*connection, 0, n)
-	for range n {
+	for i := range n {
+		c := c.of(i)
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
 			return list, err

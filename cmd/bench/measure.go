@@ -24,12 +24,17 @@ type contender struct {
 	conns []*connection
 	rates []float64 // of each round: exchanges a second
 	cpu   []float64 // and the process's µs for one
+	trips []float64 // and requests at the server for one
 	ops   int
 	start usage
 }
 
 // round measures for d.
-func (c *contender) round(d time.Duration) error {
+func (c *contender) round(d time.Duration, server *child) error {
+	first, err := server.ask(sayUsage)
+	if err != nil {
+		return err
+	}
 	before, err := c.ask(sayUsage)
 	if err != nil {
 		return err
@@ -42,6 +47,11 @@ func (c *contender) round(d time.Duration) error {
 	if err != nil {
 		return err
 	}
+	last, err := server.ask(sayUsage)
+	if err != nil {
+		return err
+	}
+	c.trips = append(c.trips, float64(last.Served-first.Served)/float64(max(1, ops)))
 	c.rates = append(c.rates, rate)
 	c.cpu = append(c.cpu, float64((after.CPU-before.CPU).Nanoseconds())/1e3/float64(max(1, ops)))
 	c.ops += ops
@@ -54,6 +64,9 @@ func startPair(o options, s scenario, server *child, label string) (bridge, reve
 	target := "http://" + server.addr + s.path()
 	args := func(role string) []string {
 		list := []string{"-target", target}
+		if role == roleBridge && s.fresh > 0 {
+			list = append(list, "-no-snapshots")
+		}
 		if o.pool {
 			list = append(list, "-pool")
 		}
@@ -80,8 +93,8 @@ func (c *contender) stop() {
 }
 
 const tableHead = "" +
-	"| scenario                                | conns | bridge/s | reverse/s | ratio (quartiles)   | CPU µs: bridge | reverse | ratio | allocs: bridge | reverse | KB: bridge | reverse |\n" +
-	"|-----------------------------------------|------:|---------:|----------:|---------------------|---------------:|--------:|------:|---------------:|--------:|-----------:|--------:|"
+	"| scenario                                | conns | bridge/s | reverse/s | ratio (quartiles)   | CPU µs: bridge | reverse | ratio | allocs: bridge | reverse | KB: bridge | reverse | upstream requests |\n" +
+	"|-----------------------------------------|------:|---------:|----------:|---------------------|---------------:|--------:|------:|---------------:|--------:|-----------:|--------:|------------------:|"
 
 // measure runs one scenario at each concurrency and prints its lines.
 func measure(o options, s scenario, server *child, w io.Writer) error {
@@ -125,7 +138,7 @@ func measureAt(o options, s scenario, server *child, n int, w io.Writer) error {
 	for i := range o.rounds {
 		for k := range pair {
 			// Each goes first in half of the rounds.
-			if err := pair[(i+k)%2].round(round); err != nil {
+			if err := pair[(i+k)%2].round(round, server); err != nil {
 				return err
 			}
 			time.Sleep(round / 10) // collections under way end in their own time
@@ -142,10 +155,10 @@ func measureAt(o options, s scenario, server *child, n int, w io.Writer) error {
 		kb[i] = float64(end.Bytes-p.start.Bytes) / 1024 / n
 	}
 	low, mid, high := quartiles(ratios(bridge.rates, reverse.rates))
-	_, err = fmt.Fprintf(w, "| %-39s | %5d | %8.0f | %9.0f | %4.2f (%4.2f to %4.2f) | %14.1f | %7.1f | %5.2f | %14.0f | %7.0f | %10.1f | %7.1f |\n",
+	_, err = fmt.Fprintf(w, "| %-39s | %5d | %8.0f | %9.0f | %4.2f (%4.2f to %4.2f) | %14.1f | %7.1f | %5.2f | %14.0f | %7.0f | %10.1f | %7.1f | %17.2f |\n",
 		s.name(), n, median(bridge.rates), median(reverse.rates), mid, low, high,
 		median(bridge.cpu), median(reverse.cpu), median(ratios(reverse.cpu, bridge.cpu)),
-		mallocs[0], mallocs[1], kb[0], kb[1])
+		mallocs[0], mallocs[1], kb[0], kb[1], median(bridge.trips))
 	return err
 }
 
@@ -205,7 +218,7 @@ func measurePeak(o options, s scenario, server *child, w io.Writer) error {
 func peakOfPair(s scenario, bridge, reverse *contender, c *canned, idle, peak *[2][]float64) error {
 	// A small request of the same kind first: sockets are open and sessions
 	// are there, as in a process that has been idle for a while.
-	first := scenario{s.client, s.server, "", small, small / 2, toolSmall, textArgs, small}
+	first := scenario{s.client, s.server, "", small, small / 2, toolSmall, textArgs, small, 0}
 	warm, err := first.prepare("http://" + bridge.addr + "/mcp")
 	if err != nil {
 		return err

@@ -48,7 +48,8 @@ const (
 type usage struct {
 	CPU            time.Duration
 	Mallocs, Bytes uint64
-	RSS, Peak      int64 // 0 where the system does not say
+	RSS, Peak      int64  // 0 where the system does not say
+	Served         uint64 // requests, of the server
 }
 
 // serveRole is a child process.
@@ -57,6 +58,7 @@ func serveRole(args []string) error {
 	target := fs.String("target", "", "URL of the server behind")
 	large := fs.Int("large", 0, "bytes of a large message")
 	pool := fs.Bool("pool", false, "reverse: use a buffer pool")
+	forget := fs.Bool("no-snapshots", false, "bridge: keep no snapshots of tasks")
 	cpu := fs.String("cpuprofile", "", "file")
 	mem := fs.String("memprofile", "", "file")
 	if len(args) == 0 {
@@ -80,7 +82,7 @@ func serveRole(args []string) error {
 		}
 		serve = (&http.Server{Handler: h}).Serve
 	case roleBridge:
-		if serve, err = newBridge(*target); err != nil {
+		if serve, err = newBridge(*target, *forget); err != nil {
 			return err
 		}
 	default:
@@ -141,7 +143,7 @@ func obey(in io.Reader, out io.Writer, addr string) error {
 func usageNow() usage {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return usage{CPU: cpuTime(), Mallocs: m.Mallocs, Bytes: m.TotalAlloc, RSS: statusBytes("VmRSS:"), Peak: statusBytes("VmHWM:")}
+	return usage{CPU: cpuTime(), Mallocs: m.Mallocs, Bytes: m.TotalAlloc, RSS: statusBytes("VmRSS:"), Peak: statusBytes("VmHWM:"), Served: served.Load()}
 }
 
 // statusBytes is a line of Linux's /proc/self/status.
@@ -160,7 +162,7 @@ func statusBytes(key string) int64 {
 func resetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
 
 // newBridge is the bridge as a front end of one server serves it.
-func newBridge(target string) (func(net.Listener) error, error) {
+func newBridge(target string, forget bool) (func(net.Listener) error, error) {
 	budget := session.NewBudget(0)
 	dialer, err := upstream.NewHTTP(upstream.HTTPOptions{
 		Upstreams: map[string]upstream.HTTPUpstream{"default": {URL: target}},
@@ -173,8 +175,12 @@ func newBridge(target string) (func(net.Listener) error, error) {
 	if err != nil {
 		return nil, err
 	}
+	snapshots := session.NewSnapshots(0, 0)
+	if forget {
+		snapshots = session.NewSnapshots(1, 1)
+	}
 	runner, err := session.New(session.Options{
-		Store: memory.New(), Dialer: dialer, Handles: handles,
+		Store: memory.New(), Dialer: dialer, Handles: handles, Snapshots: snapshots,
 		Faces: upstream.NewEras(upstream.EraOptions{Dialer: dialer}),
 	})
 	if err != nil {

@@ -21,6 +21,9 @@ type scenario struct {
 	tool           string // called; "": tasks/get
 	args           func(room int) string
 	body           int // bytes of the request
+	// fresh is how many tasks there are, so that connections do not share a
+	// look; the bridge then keeps no snapshots and every tasks/get is a first.
+	fresh int
 }
 
 func (s scenario) name() string {
@@ -45,21 +48,22 @@ var legs = [][2]translate.Era{
 func scenarios(large int) []scenario {
 	var list []scenario
 	for _, leg := range legs {
-		list = append(list, scenario{leg[0], leg[1], "tools/call 1 KB", small, small / 2, toolSmall, textArgs, small})
+		list = append(list, scenario{leg[0], leg[1], "tools/call 1 KB", small, small / 2, toolSmall, textArgs, small, 0})
 	}
 	for _, leg := range legs[2:] {
-		list = append(list, scenario{leg[0], leg[1], "tasks/get finished 1 KB", small, small / 4, "", nil, 0})
+		list = append(list, scenario{leg[0], leg[1], "tasks/get finished 1 KB", small, small / 4, "", nil, 0, 0})
 	}
+	list = append(list, scenario{translate.Modern, translate.Legacy, "tasks/get first fetch", small, small / 4, "", nil, 0, 16})
 	size := sizeText(large)
 	for _, leg := range legs {
 		list = append(list,
-			scenario{leg[0], leg[1], "result " + size + " blob", large, large * 9 / 10, toolBlob, textArgs, small},
-			scenario{leg[0], leg[1], "request " + size + " blob", large, small / 2, toolSmall, blobArgs, large})
+			scenario{leg[0], leg[1], "result " + size + " blob", large, large * 9 / 10, toolBlob, textArgs, small, 0},
+			scenario{leg[0], leg[1], "request " + size + " blob", large, small / 2, toolSmall, blobArgs, large, 0})
 	}
 	for _, leg := range legs {
 		list = append(list,
-			scenario{leg[0], leg[1], "result " + size + " rows", large, large * 9 / 10, toolRows, textArgs, small},
-			scenario{leg[0], leg[1], "request " + size + " rows", large, small / 2, toolSmall, rowsArgs, large})
+			scenario{leg[0], leg[1], "result " + size + " rows", large, large * 9 / 10, toolRows, textArgs, small, 0},
+			scenario{leg[0], leg[1], "request " + size + " rows", large, small / 2, toolSmall, rowsArgs, large, 0})
 	}
 	return list
 }
@@ -176,6 +180,15 @@ type canned struct {
 	session string
 	body    []byte
 	reply   int // bytes its reply has at least
+	more    []*canned
+}
+
+// of is the request of the i-th connection.
+func (c *canned) of(i int) *canned {
+	if len(c.more) == 0 {
+		return c
+	}
+	return c.more[i%len(c.more)]
 }
 
 // prepare opens what the scenario needs at the bridge and returns its request.
@@ -184,19 +197,21 @@ func (s scenario) prepare(url string) (*canned, error) {
 	if err := p.open(); err != nil {
 		return nil, err
 	}
-	c := &canned{era: s.client, method: "tools/call", name: s.tool, reply: s.reply}
-	if s.tool == "" {
+	c := &canned{era: s.client, method: "tools/call", name: s.tool, reply: s.reply, session: p.session}
+	if s.tool != "" {
+		without := len(p.message(c.method, `"name":"`+s.tool+`","arguments":`))
+		c.body = p.message(c.method, `"name":"`+s.tool+`","arguments":`+s.args(max(16, s.body-without)))
+		return c, nil
+	}
+	for range max(1, s.fresh) {
 		handle, err := p.finishedTask()
 		if err != nil {
 			return nil, err
 		}
-		c.method, c.name = "tasks/get", handle
-		c.body = p.message(c.method, `"taskId":"`+handle+`"`)
-	} else {
-		without := len(p.message(c.method, `"name":"`+s.tool+`","arguments":`))
-		c.body = p.message(c.method, `"name":"`+s.tool+`","arguments":`+s.args(max(16, s.body-without)))
+		one := &canned{era: s.client, method: "tasks/get", name: handle, reply: s.reply, session: p.session}
+		one.body = p.message(one.method, `"taskId":"`+handle+`"`)
+		c.more = append(c.more, one)
 	}
-	c.session = p.session
 	return c, nil
 }
 

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"taskbridge/translate"
 )
@@ -65,8 +67,15 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	served.Add(1)
 	face.answer(w, body)
 }
+
+// served counts the requests this process has answered, made its tasks.
+var served, made atomic.Uint64
+
+// jobID is the id of the canned tasks; each new one gets its own in its place.
+const jobID = "0b7e6f0c9d2a4c1e"
 
 func readBody(r *http.Request, buf []byte) ([]byte, error) {
 	if r.ContentLength < 0 {
@@ -89,7 +98,10 @@ func (f *replies) answer(w http.ResponseWriter, body []byte) {
 	}
 	result := f.methods[string(method)]
 	if string(method) == "tools/call" {
-		result = f.tools["bench_"+string(after(body, toolPrefix, `"`))]
+		tool := "bench_" + string(after(body, toolPrefix, `"`))
+		if result = f.tools[tool]; tool == toolJob {
+			result = bytes.Replace(result, []byte(jobID), fmt.Appendf(nil, "%016x", made.Add(1)), 1)
+		}
 	}
 	id := after(body, `"id":`, ",")
 	head := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), ',')
@@ -149,7 +161,7 @@ func modernReplies(large int) *replies {
 	call := func(content string) []byte {
 		return result(`{"resultType":"complete",` + content + `,` + serverMeta + `}`)
 	}
-	task := `"taskId":"0b7e6f0c9d2a4c1e","status":"completed","statusMessage":"` + words(480) + `",` + taskDates +
+	task := `"taskId":"` + jobID + `","status":"completed","statusMessage":"` + words(480) + `",` + taskDates +
 		`,"ttlMs":3600000,"pollIntervalMs":100,"result":{"resultType":"complete",` + textContent(200) + `}`
 	return &replies{
 		methods: map[string][]byte{
@@ -162,27 +174,27 @@ func modernReplies(large int) *replies {
 			toolSmall: call(textContent(small - 200)),
 			toolBlob:  call(blobContent(large - 256)),
 			toolRows:  call(rowsContent(large - 256)),
-			toolJob:   result(`{"resultType":"task","taskId":"0b7e6f0c9d2a4c1e","status":"working",` + taskDates + `,"ttlMs":3600000,"pollIntervalMs":100,` + serverMeta + `}`),
+			toolJob:   result(`{"resultType":"task","taskId":"` + jobID + `","status":"working",` + taskDates + `,"ttlMs":3600000,"pollIntervalMs":100,` + serverMeta + `}`),
 		},
 	}
 }
 
 func legacyReplies(large int) *replies {
 	call := func(content string) []byte { return result(`{` + content + `}`) }
-	task := `{"taskId":"0b7e6f0c9d2a4c1e","status":"completed","statusMessage":"` + words(480) + `",` + taskDates + `,"ttl":3600000,"pollInterval":100}`
+	task := `{"taskId":"` + jobID + `","status":"completed","statusMessage":"` + words(480) + `",` + taskDates + `,"ttl":3600000,"pollInterval":100}`
 	return &replies{
 		methods: map[string][]byte{
 			"initialize": result(`{"protocolVersion":"` + legacyVersion + `","capabilities":{"tools":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}},` +
 				`"serverInfo":{"name":"bench","version":"1.0.0"}}`),
 			"tools/list":   result(`{` + toolList(true) + `}`),
 			"tasks/get":    result(task),
-			"tasks/result": result(`{` + textContent(200) + `,"_meta":{"` + translate.MetaRelatedTask + `":{"taskId":"0b7e6f0c9d2a4c1e"}}}`),
+			"tasks/result": result(`{` + textContent(200) + `,"_meta":{"` + translate.MetaRelatedTask + `":{"taskId":"` + jobID + `"}}}`),
 		},
 		tools: map[string][]byte{
 			toolSmall: call(textContent(small - 90)),
 			toolBlob:  call(blobContent(large - 256)),
 			toolRows:  call(rowsContent(large - 256)),
-			toolJob:   result(`{"task":{"taskId":"0b7e6f0c9d2a4c1e","status":"working",` + taskDates + `,"ttl":3600000,"pollInterval":100}}`),
+			toolJob:   result(`{"task":{"taskId":"` + jobID + `","status":"working",` + taskDates + `,"ttl":3600000,"pollInterval":100}}`),
 		},
 	}
 }
