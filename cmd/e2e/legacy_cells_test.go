@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -65,7 +66,15 @@ func playLegacyCell(t *testing.T, client peer, url, name, want string, o bridgeO
 
 func TestLegacyCells_SDK(t *testing.T) { playLegacyCells(t, legacyClient, modernMore, sdkMore) }
 
-func TestLegacyCells_SDK_Expiry(t *testing.T) { playLegacyCells(t, legacyClient, modernShort, sdkExpiry) }
+func TestLegacyCells_SDK_Expiry(t *testing.T) {
+	playLegacyCells(t, legacyClient, modernShort, sdkExpiry)
+}
+
+func TestLegacyCells_MCPGo(t *testing.T) { playLegacyCells(t, mcpgoLegacy, modernMore, mcpgoMore) }
+
+func TestLegacyCells_MCPGo_Expiry(t *testing.T) {
+	playLegacyCells(t, mcpgoLegacy, modernShort, mcpgoExpiry)
+}
 
 func TestLegacyCells_ExtTasks(t *testing.T) {
 	complete(t, extLegacyClient, extOnModern)
@@ -113,7 +122,7 @@ func TestLegacyCells_SlowPlainTool(t *testing.T) {
 		{legacyClient, sdkMore["slow-plain"]},
 		{extLegacyClient, extMore["slow-plain"]},
 	} {
-		t.Run(c.client.name, func(t *testing.T) {
+		t.Run(command(c.client), func(t *testing.T) {
 			t.Parallel()
 			playLegacyCell(t, c.client, url, "slow-plain", strings.ReplaceAll(c.want, "after 2 s", "after "+seconds+" s"), bridgeOptions{}, "--seconds", seconds)
 		})
@@ -131,9 +140,10 @@ func TestLegacyCells_KilledProcess(t *testing.T) {
 		{legacyClient, legacyClient, sdkTakeOver},
 		{extLegacyClient, extLegacyClient, extTakeOver},
 		{extLegacyClient, legacyClient, sdkTakeOver},
+		{mcpgoLegacy, mcpgoLegacy, mcpgoTakeOver},
 	} {
 		for _, form := range forms[:2] {
-			t.Run(c.first.name+" then "+c.second.name+"/"+form.name, func(t *testing.T) {
+			t.Run(command(c.first)+" then "+command(c.second)+"/"+form.name, func(t *testing.T) {
 				t.Parallel()
 				at, legs := recordedBridge(t, url, "legacy", "modern", patient(form.o))
 				id := leaveTask(t, c.first, at)
@@ -144,6 +154,49 @@ func TestLegacyCells_KilledProcess(t *testing.T) {
 				t.Run("messages", func(t *testing.T) { legs.check(t, schematest.Load(t)) })
 			})
 		}
+	}
+}
+
+// command is a peer's name without its arguments.
+func command(p peer) string { return strings.Fields(p.name)[0] }
+
+// Lists of several pages.
+func TestLegacyCells_Paging(t *testing.T) {
+	url := startServer(t, modernServer)
+	for _, c := range []struct {
+		client         peer
+		page           int
+		scenario, want string
+	}{
+		{legacyClient, 10, "tasklist-pages", strings.ReplaceAll(legacyOnModern["tasklist-pages"], `"pages":1`, `"pages":3`)},
+		{extLegacyClient, 2, "tasklist", strings.ReplaceAll(extOnModern["tasklist"], `"pages":1`, `"pages":2`)},
+	} {
+		t.Run(command(c.client), func(t *testing.T) {
+			t.Parallel()
+			o := patient(bridgeOptions{})
+			o.Policy.PageSize = c.page
+			playLegacyCell(t, c.client, url, c.scenario, c.want, o)
+		})
+	}
+}
+
+// Two callers before a route with a credential of its own: to the server they
+// are one, so that only the bridge can keep them apart.
+func TestLegacyCells_TwoCallersOneCredential(t *testing.T) {
+	url := startServer(t, modernServer)
+	for _, c := range []struct {
+		client peer
+		want   string
+	}{
+		{legacyClient, sdkMore["two-callers"]},
+		{extLegacyClient, extMore["two-callers"]},
+	} {
+		t.Run(command(c.client), func(t *testing.T) {
+			t.Parallel()
+			o := patient(bridgeOptions{Header: http.Header{"Authorization": {"Bearer route"}}})
+			o.Policy.SealSameEra = true
+			playLegacyCell(t, c.client, url, "two-callers", c.want, o)
+		})
 	}
 }
 
@@ -346,3 +399,51 @@ var extDirect = map[string]string{
 		{"step":"stuck","status":"input_required"}`,
 	"resume": `{"step":"error","error":{"code":-32602,"message":"MCP error -32602: Failed to retrieve task: Task not found"}}`,
 }
+
+func mcpgoTask(text, message string, asked ...string) string {
+	statuses := `["working","completed"]`
+	if message == "asks" {
+		statuses, message = `["working","input_required"]`, "*"
+	}
+	steps := append([]string{`{"step":"created","pollInterval":100,"status":"working","ttl":600000}`,
+		`{"step":"polled","message":"` + message + `","statuses":` + statuses + `}`}, asked...)
+	return strings.Join(append(steps, `{"step":"result","isError":false,"text":"`+text+`"}`), "\n")
+}
+
+func mcpgoAsked(message string) string {
+	return `{"step":"question","message":"` + message + `","mode":"form"}`
+}
+
+var mcpgoMore = map[string]string{
+	"task-immediate": `{"step":"created","pollInterval":1000,"status":"working","ttl":60000}
+		{"step":"polled","message":"","statuses":["working","completed"]}
+		{"step":"result","isError":false,"text":"computed now in 0 s"}`,
+	"two":    mcpgoTask("Got Ada and Ada", "asks", mcpgoAsked("First name?"), mcpgoAsked("Second name?")),
+	"rounds": mcpgoTask("Painted Ada Ada", "asks", mcpgoAsked("What is your name?"), mcpgoAsked("Which colour?"), mcpgoAsked("Paint Ada Ada?")),
+	"ask-then-task": `{"step":"created","pollInterval":1000,"status":"working","ttl":60000}
+		{"step":"polled","message":"*","statuses":["working","input_required"]}
+		{"step":"question","message":"What is your name?","mode":"form"}
+		{"step":"result","isError":false,"text":"Hello, Ada"}`,
+	"slow-plain": `{"step":"created","pollInterval":1000,"status":"working","ttl":60000}
+		{"step":"polled","message":"*","statuses":["working","completed"]}
+		{"step":"result","isError":false,"text":"answered after 2 s"}`,
+	"question-decline": mcpgoTask("Kept a.txt (decline)", "asks", mcpgoAsked("Delete a.txt?")),
+	"question-cancel":  mcpgoTask("Kept a.txt (cancel)", "asks", mcpgoAsked("Delete a.txt?")),
+	"question-plain": `{"step":"question","message":"Delete p.txt?","mode":"form"}
+		{"step":"result","isError":false,"structured":null,"text":"Deleted p.txt"}`,
+	"task-result": `{"step":"result","isError":false,"text":"computed blocked in 1 s"}
+		{"step":"waited","blocked":true}
+		{"step":"result","isError":false,"text":"computed blocked in 1 s"}`,
+	"cancel-waiting": `{"step":"error","error":"*"}`,
+	"sample-task":    mcpgoTask("Sampled: something", "asks", `{"step":"sampling","messages":1}`),
+	"roots-task":     mcpgoTask("file:///peer", "asks"),
+}
+
+var mcpgoExpiry = map[string]string{
+	"expiry-waiting": `{"step":"question","message":"Delete e.txt?","mode":"form"}
+		{"step":"error","error":"invalid params: Failed to retrieve task: Task not found"}
+		{"step":"get","error":"invalid params: Failed to retrieve task: Task not found","invalidParams":true}`,
+}
+
+var mcpgoTakeOver = `{"step":"question","message":"Delete k.txt?","mode":"form"}
+	{"step":"result","isError":false,"text":"Deleted k.txt"}`

@@ -1,6 +1,6 @@
 // Command mcpgo-client runs one scenario of an mcp-go client against a server:
 //
-//	mcpgo-client [-era legacy|modern|auto] [-header 'Name: value']… URL SCENARIO
+//	mcpgo-client [-era legacy|modern|auto] [-header 'Name: value']… [-task ID] URL SCENARIO
 //
 // It prints one JSON object a line, the last {"ok":true} or {"ok":false,"error":…},
 // and exits 0 or 1. Everything is over within 30 seconds.
@@ -54,8 +54,20 @@ func (h headerFlag) Set(line string) error {
 // user answers every question with a form that fits it.
 type user struct{}
 
+var (
+	answer = mcp.ElicitationResponseActionAccept // scenarios change it
+	silent bool
+	taskID string
+)
+
 func (user) Elicit(_ context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	step("question", fields{"message": request.Params.Message, "mode": request.Params.Mode})
+	if silent {
+		select {}
+	}
+	if answer != mcp.ElicitationResponseActionAccept {
+		return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: answer}}, nil
+	}
 	content := fields{}
 	raw, _ := json.Marshal(request.Params.RequestedSchema)
 	var schema struct {
@@ -74,6 +86,18 @@ func (user) Elicit(_ context.Context, request mcp.ElicitationRequest) (*mcp.Elic
 	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
 		Action: mcp.ElicitationResponseActionAccept, Content: content,
 	}}, nil
+}
+
+func (user) CreateMessage(_ context.Context, request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+	step("sampling", fields{"messages": len(request.Messages)})
+	return &mcp.CreateMessageResult{
+		SamplingMessage: mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: mcp.NewTextContent("something")},
+		Model:           "peer-model",
+	}, nil
+}
+
+func (user) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
+	return &mcp.ListRootsResult{Roots: []mcp.Root{{URI: "file:///peer", Name: "peer"}}}, nil
 }
 
 type peer struct {
@@ -109,14 +133,50 @@ var scenarios = map[string]func(context.Context, *peer) error{
 	"prompts":         prompts,
 }
 
+// more are scenarios of tasks that are in no table of all that a client can do.
+var more = map[string]func(context.Context, *peer) error{
+	"task-immediate": func(ctx context.Context, p *peer) error {
+		return p.task(ctx, "slow_compute", fields{"seconds": 0, "label": "now"})
+	},
+	"two":           func(ctx context.Context, p *peer) error { return p.task(ctx, "multi_input", nil) },
+	"rounds":        func(ctx context.Context, p *peer) error { return p.task(ctx, "rounds_task", nil) },
+	"sample-task":   func(ctx context.Context, p *peer) error { return p.task(ctx, "sample_task", nil) },
+	"roots-task":    func(ctx context.Context, p *peer) error { return p.task(ctx, "roots_task", nil) },
+	"ask-then-task": func(ctx context.Context, p *peer) error { return p.task(ctx, "test_tool_with_task", nil) },
+	"slow-plain": func(ctx context.Context, p *peer) error {
+		return p.task(ctx, "slow_plain", fields{"seconds": 2})
+	},
+	"question-decline": func(ctx context.Context, p *peer) error {
+		answer = mcp.ElicitationResponseActionDecline
+		return p.task(ctx, "confirm_delete", fields{"filename": "a.txt"})
+	},
+	"question-cancel": func(ctx context.Context, p *peer) error {
+		answer = mcp.ElicitationResponseActionCancel
+		return p.task(ctx, "confirm_delete", fields{"filename": "a.txt"})
+	},
+	"question-plain": func(ctx context.Context, p *peer) error {
+		return p.call(ctx, "confirm_delete", fields{"filename": "p.txt"})
+	},
+	"task-result":    taskResult,
+	"cancel-waiting": cancelWaiting,
+	"expiry-waiting": expiryWaiting,
+	"leave":          leave,
+	"take-over":      func(ctx context.Context, p *peer) error { return p.result(ctx, taskID) },
+}
+
 func main() {
 	headers := headerFlag{}
 	era := flag.String("era", "auto", "legacy, modern or auto")
 	flag.Var(headers, "header", "a header of every request")
+	flag.StringVar(&taskID, "task", "", "the task that take-over takes over")
 	flag.Parse()
 	run := scenarios[flag.Arg(1)]
+	if run == nil {
+		run = more[flag.Arg(1)]
+	}
 	if flag.NArg() != 2 || run == nil {
-		fmt.Fprintf(os.Stderr, "usage: mcpgo-client [-era legacy|modern|auto] [-header 'Name: value']… URL SCENARIO\nscenarios: %s\n",
+		fmt.Fprintf(os.Stderr, "usage: mcpgo-client [-era legacy|modern|auto] [-header 'Name: value']… [-task ID] URL SCENARIO\nmore: %s\nscenarios: %s\n",
+			strings.Join(slices.Sorted(maps.Keys(more)), " "),
 			strings.Join(slices.Sorted(maps.Keys(scenarios)), " "))
 		os.Exit(2)
 	}
@@ -132,6 +192,9 @@ func main() {
 
 func execute(ctx context.Context, url, era string, headers headerFlag, run func(context.Context, *peer) error) error {
 	options := []client.ClientOption{client.WithElicitationHandler(user{})}
+	if more[flag.Arg(1)] != nil {
+		options = append(options, client.WithSamplingHandler(user{}), client.WithRootsHandler(user{}))
+	}
 	httpOptions := []transport.StreamableHTTPCOption{
 		transport.WithHTTPHeaders(headers),
 		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),
@@ -294,13 +357,72 @@ func (p *peer) task(ctx context.Context, tool string, arguments fields) error {
 		return err
 	}
 	step("polled", fields{"statuses": statuses, "message": last.StatusMessage})
-	result, err := p.TaskResult(ctx, mcp.TaskResultRequest{Params: mcp.TaskResultParams{TaskId: task.TaskId}})
+	return p.result(ctx, task.TaskId)
+}
+
+// result waits for the end of a task.
+func (p *peer) result(ctx context.Context, id string) error {
+	result, err := p.TaskResult(ctx, mcp.TaskResultRequest{Params: mcp.TaskResultParams{TaskId: id}})
 	if err != nil {
 		step("error", fields{"error": err.Error()})
 		return nil
 	}
 	step("result", fields{"text": text(result.Content), "isError": result.IsError})
 	return nil
+}
+
+// taskResult asks for the result at once: it has to block until the end.
+func taskResult(ctx context.Context, p *peer) error {
+	task, err := p.create(ctx, "slow_compute", fields{"seconds": 1, "label": "blocked"})
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	if err := p.result(ctx, task.TaskId); err != nil {
+		return err
+	}
+	step("waited", fields{"blocked": time.Since(started) > 500*time.Millisecond})
+	return p.result(ctx, task.TaskId)
+}
+
+func cancelWaiting(ctx context.Context, p *peer) error {
+	task, err := p.create(ctx, "slow_compute", fields{"seconds": 60, "label": "w"})
+	if err != nil {
+		return err
+	}
+	ended := make(chan error)
+	go func() { ended <- p.result(ctx, task.TaskId) }()
+	time.Sleep(300 * time.Millisecond)
+	if _, err := p.cancel(ctx, task.TaskId); err != nil {
+		return err
+	}
+	return <-ended
+}
+
+// expiryWaiting waits for a task whose question nobody answers.
+func expiryWaiting(ctx context.Context, p *peer) error {
+	silent = true
+	task, err := p.create(ctx, "confirm_delete", fields{"filename": "e.txt"})
+	if err != nil {
+		return err
+	}
+	if err := p.result(ctx, task.TaskId); err != nil {
+		return err
+	}
+	_, err = p.get(ctx, task.TaskId)
+	step("get", fields{"error": fmt.Sprint(err), "invalidParams": errors.Is(err, mcp.ErrInvalidParams)})
+	return nil
+}
+
+// leave waits in front of a question until somebody kills it.
+func leave(ctx context.Context, p *peer) error {
+	silent = true
+	task, err := p.create(ctx, "confirm_delete", fields{"filename": "k.txt"})
+	if err != nil {
+		return err
+	}
+	step("task", fields{"id": task.TaskId})
+	return p.result(ctx, task.TaskId)
 }
 
 func tasklist(ctx context.Context, p *peer) error {
