@@ -119,15 +119,47 @@ func TestModernCells_GoSDKClient_GoSDKServer(t *testing.T) {
 func TestModernCells_ModernClient_GoSDKServer(t *testing.T) {
 	url := startGoSDKServer(t)
 	t.Run("v2 client", func(t *testing.T) { playCells(t, modernCall, url, gosdkServerCells) })
-	t.Run("with ext-tasks", func(t *testing.T) {
-		playCells(t, modernClient, url, []cell{
-			{"discover", "discover", `{"capabilities":["completions","logging","prompts","resources","tools"],"era":"modern","instructions":null,"protocolVersion":"2026-07-28","server":"mcp-conformance-test-server","step":"discover","tasks":null}
+	t.Run("with ext-tasks", func(t *testing.T) { playCells(t, modernClient, url, extTasksOnGoSDK) })
+}
+
+var extTasksOnGoSDK = []cell{
+	{"discover", "discover", `{"capabilities":["completions","logging","prompts","resources","tools"],"era":"modern","instructions":null,"protocolVersion":"2026-07-28","server":"mcp-conformance-test-server","step":"discover","tasks":null}
 				{"cacheScope":"private","resultType":"complete","step":"wire","ttlMs":0,"versions":["2026-07-28","2026-06-30"]}`},
-			{"removed", "removed", modernOnLegacy["removed"]},
-			{"unknown-task", "unknown-task", modernOnLegacy["unknown-task"]},
-			{"header-mismatch", "header-mismatch", modernOnLegacy["header-mismatch"]},
-		})
-	})
+	{"removed", "removed", modernOnLegacy["removed"]},
+	{"unknown-task", "unknown-task", modernOnLegacy["unknown-task"]},
+	{"header-mismatch", "header-mismatch", modernOnLegacy["header-mismatch"]},
+}
+
+// Cells of clients without tasks on the other legacy servers.
+var (
+	gosdkOnMCPGo = pick(gosdkOnLegacy, "greet", "call", "ask", "prompts")
+	mcpgoOnMCPGo = pick(mcpgoOnLegacy, "greet", "call", "ask", "prompts")
+
+	gosdkOnEverything = []cell{
+		{"echo", `tool echo {"message":"hello"}`, `{"step":"result","isError":false,"text":"Echo: hello"}`},
+		{"sum", `tool get-sum {"a":2,"b":3}`, `{"step":"result","isError":false,"text":"The sum of 2 and 3 is 5."}`},
+		{"image", "tool get-tiny-image", `{"step":"result","isError":false,"text":"Here's the image you requested:\n[image]\nThe image above is the MCP logo."}`},
+	}
+)
+
+func pick(table map[string]string, names ...string) map[string]string {
+	some := map[string]string{}
+	for _, name := range names {
+		some[name] = table[name]
+	}
+	return some
+}
+
+func TestModernCells_GoSDKClient_MCPGoServer(t *testing.T) {
+	mixed{client: gosdkClient, server: mcpgoServer, clientEra: "modern", serverEra: "legacy", want: gosdkOnMCPGo, some: true}.run(t)
+}
+
+func TestModernCells_MCPGoClient_MCPGoServer(t *testing.T) {
+	mixed{client: mcpgoModern, server: mcpgoServer, clientEra: "modern", serverEra: "legacy", want: mcpgoOnMCPGo, some: true}.run(t)
+}
+
+func TestModernCells_GoSDKClient_Everything(t *testing.T) {
+	playCells(t, gosdkClient, startServer(t, everythingServer), gosdkOnEverything)
 }
 
 // gosdkOnLegacy is what a go-sdk client sees of the SDK's legacy server.

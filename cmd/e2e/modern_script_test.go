@@ -70,6 +70,17 @@ func scriptedPlay(t *testing.T, s *scripted, policy session.Policy) *cellPlay {
 	return p
 }
 
+// endings are how a legacy task may end with a result: for a modern client it
+// is completed, whatever word the server used.
+var endings = []struct {
+	name, word, result string
+	isError            bool
+}{
+	{"completed with isError", "completed", `{"isError":true,"content":[{"type":"text","text":"broke"}]}`, true},
+	{"failed with isError", "failed", `{"isError":true,"content":[{"type":"text","text":"broke"}]}`, true},
+	{"failed without isError", "failed", `{"content":[{"type":"text","text":"odd"}]}`, false},
+}
+
 func TestModernCells_Script(t *testing.T) {
 	t.Run("a server that never says input_required", func(t *testing.T) {
 		// Its status stays working; the question comes on tasks/result.
@@ -103,14 +114,7 @@ func TestModernCells_Script(t *testing.T) {
 			t.Errorf("answer %s", got)
 		}
 	})
-	for _, c := range []struct {
-		name, word, result string
-		isError            bool
-	}{
-		{"completed with isError", "completed", `{"isError":true,"content":[{"type":"text","text":"broke"}]}`, true},
-		{"failed with isError", "failed", `{"isError":true,"content":[{"type":"text","text":"broke"}]}`, true},
-		{"failed without isError", "failed", `{"content":[{"type":"text","text":"odd"}]}`, false},
-	} {
+	for _, c := range endings {
 		t.Run(c.name, func(t *testing.T) {
 			s := newTaskServer(t, translate.Legacy)
 			s.result = c.result
