@@ -24,22 +24,33 @@ func (t *legacyTask) progress(x *Exec, text string) {
 			Raw("_meta", jsonrpc.NewObject().Raw(translate.MetaRelatedTask, jsonrpc.NewObject().Str("taskId", t.handle(x)).Bytes()).Bytes()).Bytes()
 		return jsonrpc.NewNotification("notifications/progress", params)
 	}
-	sent := false
+	// The call's token stays good for the task's life (2025-11-25 tasks, Task
+	// Progress Notifications), whatever token a waiter brings of its own.
+	stream, told := "", len(t.Token) == 0
 	for _, w := range t.Waiters {
+		if w.Stream == "" {
+			continue
+		}
+		if stream == "" {
+			stream = w.Stream
+		}
 		token := w.Token
 		if len(token) == 0 {
 			token = t.Token
 		}
-		if len(token) > 0 && w.Stream != "" {
+		if len(token) > 0 {
 			x.Do(Send{Stream: w.Stream, Out: Out{Raw: note(token)}})
-			sent = true
+			told = told || string(token) == string(t.Token)
 		}
 	}
-	if sent || len(t.Token) == 0 {
+	if told {
 		return
 	}
-	if get := t.getStream(x); get != "" {
-		x.Do(Send{Stream: get, Out: Out{Raw: note(t.Token)}})
+	if stream == "" {
+		stream = t.getStream(x)
+	}
+	if stream != "" {
+		x.Do(Send{Stream: stream, Out: Out{Raw: note(t.Token)}})
 	}
 }
 
