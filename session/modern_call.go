@@ -173,11 +173,7 @@ func (c *modernCall) told(x *Exec, ev Event) {
 			c.question(x, m)
 		}
 	case "withdrawn":
-		if c.Hosted != "" {
-			x.Do(Tell{To: c.Hosted, Name: "withdrawn", Data: ev.Data})
-			return
-		}
-		c.Park.withdrawn(ev.Data)
+		c.withdrawn(x, ev.Data)
 	case "say", "shut":
 		c.hostedNews(x, ev)
 	case "tools":
@@ -235,6 +231,7 @@ func (c *modernCall) decide(x *Exec) {
 		c.unchanged(x)
 		return
 	}
+	x.Unkeep(&c.base, slotPayload) // what a relisted call was refused with
 	c.send(x)
 }
 
@@ -305,9 +302,24 @@ func (c *modernCall) server(x *Exec, ev Event) {
 	}
 }
 
+// withdrawn: the server took a question back.
+func (c *modernCall) withdrawn(x *Exec, id []byte) {
+	if c.Hosted != "" {
+		x.Do(Tell{To: c.Hosted, Name: "withdrawn", Data: id})
+		return
+	}
+	if c.Park.withdrawn(id) {
+		x.Do(Del{Key: serverAskKey(c.Pool, id)})
+	}
+}
+
 // notification: progress under the client's own token, log lines only as far
 // as this request asked for them (2026-07-28 server/utilities/logging).
 func (c *modernCall) notification(x *Exec, m *jsonrpc.Message) {
+	if m.Method == "notifications/cancelled" {
+		c.withdrawn(x, m.At("params", "requestId").Raw())
+		return
+	}
 	if c.Parked || c.Hosted != "" {
 		return // nobody listens
 	}

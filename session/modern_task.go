@@ -19,7 +19,9 @@ type modernTask struct {
 	Pool     OpID      `json:",omitempty"`
 	ServerID string    `json:",omitempty"`
 	Ready    poolReady `json:",omitzero"` // the session's last known state
+	Leased   bool      `json:",omitempty"` // the session knows that it is used
 	Seen     bool      `json:",omitempty"`
+	Ended    bool      `json:",omitempty"` // a client may have seen the end
 	// Task is the server's own Task as last seen; Status its status word.
 	Task   json.RawMessage `json:",omitempty"`
 	Status string          `json:",omitempty"`
@@ -125,7 +127,7 @@ func (t *modernTask) revive(x *Exec, ev Event) bool {
 		ref, ok := x.Handles().OpenTask(t.handle(x), taskPrincipal(ev.Caller))
 		if ok && !ref.Minted {
 			t.Live, t.Owner, t.Pool, t.ServerID, t.Status = true, ref.Principal, OpID(ref.Session), ref.ID, translate.Working
-			x.Do(Put{Key: serverTaskKey(t.Pool, t.ServerID), Value: []byte(x.ID)})
+			x.Do(Put{Key: serverTaskKey(t.Pool, t.ServerID), Value: []byte(x.ID)}, Wake{Name: "forget", At: x.Now.Add(x.Policy.TaskKeep)})
 			return true
 		}
 		x.refuse(ev.Label, translate.Modern, ev.Frame.Msg.ID, translate.CondUnknownTask, unknownTask, nil)
@@ -193,6 +195,7 @@ func (t *modernTask) told(x *Exec, ev Event) {
 func (t *modernTask) born(x *Exec, b modernBirth) {
 	t.Pool, t.As, t.Owner, t.ServerID, t.Ready, t.Asks = b.Pool, b.As, b.Owner, b.ServerID, b.Ready, b.Asks
 	t.Task, t.Driver, t.Limit = b.Task, b.Driver, b.Limit
+	t.Leased = true // by the call
 	t.Caps, t.Park.Digest, t.Inline, t.Call, t.Token = b.Caps, b.Digest, b.Inline, b.Call, b.Token
 	if t.Inline != nil {
 		x.Do(Wake{Name: "inline", At: x.Now.Add(x.Policy.InlineWait)})
@@ -236,9 +239,9 @@ func (t *modernTask) client(x *Exec, ev Event) {
 	case "tasks/get":
 		caps := m.At("params", "_meta", translate.MetaClientCaps)
 		if caps.Get("elicitation").Exists() || caps.Get("sampling").Exists() || caps.Get("roots").Exists() {
-			t.Asks = true
+			// One that can answer nothing leaves the questions to the others.
+			t.Asks, t.Caps = true, json.RawMessage(caps.Raw())
 		}
-		t.Caps = json.RawMessage(caps.Raw())
 		t.Gets = append(t.Gets, w)
 		t.show(x)
 	case "tasks/update":
@@ -443,5 +446,8 @@ func (t *modernTask) drop(x *Exec) {
 	if len(t.Token) > 0 {
 		x.Do(Del{Key: tokenKey(t.Pool, t.Token)})
 	}
-	x.Do(Del{Key: serverTaskKey(t.Pool, t.ServerID)}, Tell{To: t.Pool, Name: "release"}, Done{})
+	if t.Leased {
+		x.Do(Tell{To: t.Pool, Name: "release"})
+	}
+	x.Do(Del{Key: serverTaskKey(t.Pool, t.ServerID)}, Done{})
 }

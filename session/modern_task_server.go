@@ -37,14 +37,17 @@ func (t *modernTask) server(x *Exec, ev Event) {
 	}
 	x.Do(Shut{Label: ev.Label}) // first: the same label may be opened again
 	delete(t.Ups, ev.Label)
-	if h := ev.Frame.HTTP; h != nil && h.Status == 404 && t.Ready.Session != "" && !t.Lost {
-		t.sessionLost(x)
+	if h := ev.Frame.HTTP; h != nil && h.Status == 404 && t.sessionLost(x) {
 		return
 	}
 	switch ev.Label {
 	case "get":
 		t.looked(x, m)
 	case "result":
+		if h := ev.Frame.HTTP; h != nil && h.Status == 404 {
+			t.holdEnded(x, ev) // of a session that was lost meanwhile
+			return
+		}
 		t.paid(x, m)
 	case "cancel":
 		t.cancelled(x, m)
@@ -180,6 +183,7 @@ func (t *modernTask) finish(x *Exec) {
 	raw := t.detailed(x, "complete")
 	t.answerWith(x, raw)
 	t.drive(x)
+	t.Ended = true
 	t.changed(x)
 	x.Do(Snap{Key: t.handle(x), Value: raw}, Unwake{Name: "look"})
 	if t.up("result") {
@@ -218,7 +222,7 @@ func (t *modernTask) drive(x *Exec) {
 // changed tells the listen streams what they have not been told yet; each
 // message is a full snapshot.
 func (t *modernTask) changed(x *Exec) {
-	if len(t.Watchers) == 0 || len(t.Task) == 0 {
+	if len(t.Watchers) == 0 || len(t.Task) == 0 || t.unshowable() {
 		return
 	}
 	raw := t.detailed(x, "")
@@ -335,17 +339,21 @@ func (t *modernTask) withdrawn(x *Exec, id []byte) {
 }
 
 // sessionLost: the server answered 404; the pool opens a new session and the
-// same server id is asked there once (case B8).
-func (t *modernTask) sessionLost(x *Exec) {
+// same server id is asked there (case B8). False: that was done for this look.
+func (t *modernTask) sessionLost(x *Exec) bool {
+	if t.Ready.Session == "" || t.Lost {
+		t.Lost = false // the new one is lost too: the next try opens another
+		return false
+	}
 	t.Lost = true
 	x.Do(Tell{To: t.Pool, Name: "lost", Data: []byte(t.Ready.Session)})
 	t.Ready = poolReady{}
 	t.need(x)
+	return true
 }
 
 func (t *modernTask) serverEnd(x *Exec, ev Event) {
-	if h := ev.Frame.HTTP; h != nil && h.Status == 404 && ev.Fail == FailNone && t.Ready.Session != "" && !t.Lost {
-		t.sessionLost(x)
+	if h := ev.Frame.HTTP; h != nil && h.Status == 404 && ev.Fail == FailNone && t.sessionLost(x) {
 		return
 	}
 	rpcError := translateError(failedOut(translate.Modern, jsonrpc.ID{}, ev))
@@ -368,11 +376,24 @@ func (t *modernTask) holdEnded(x *Exec, ev Event) {
 		return
 	}
 	t.Tries++
-	if translate.Terminal(t.Status) {
+	switch {
+	case t.unshowable():
+		gets := t.Gets
+		t.Gets = nil
+		for _, w := range gets {
+			x.reply(w.Stream, errorWith(w.id(), translateError(failedOut(translate.Modern, jsonrpc.ID{}, ev))))
+		}
+	case translate.Terminal(t.Status):
 		// The payload is still missing, so the task still works (case B1).
 		t.answerGets(x)
 	}
 	x.Do(Wake{Name: "hold", At: x.Now.Add(backoff(x.Policy.RetryAfter, t.Tries))})
+}
+
+// unshowable: the task's end was shown and its payload is not at hand. It is
+// never shown at work again (tasks extension, Task Status).
+func (t *modernTask) unshowable() bool {
+	return t.Ended && t.Paid == "" && t.Failure == nil && t.Status != translate.Cancelled
 }
 
 // said: an answer went to the server. Only a server's yes settles it.

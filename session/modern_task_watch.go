@@ -64,6 +64,10 @@ func (t *modernTask) ready(x *Exec, r poolReady) {
 		return
 	}
 	t.Ready = r
+	if !t.Leased {
+		t.Leased = true
+		x.Do(Tell{To: t.Pool, Name: "lease"})
+	}
 	t.look(x)
 	if len(t.Cancels) > 0 && !t.up("cancel") {
 		t.open(x, "cancel", "tasks/cancel")

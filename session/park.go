@@ -99,18 +99,19 @@ func (p *parked) answers(x *Exec, pool OpID, m *jsonrpc.Message, say func(q *ser
 	}
 }
 
-// withdrawn: the server took a question back.
-func (p *parked) withdrawn(id []byte) {
+// withdrawn: the server took a question back. False: there is none of that id.
+func (p *parked) withdrawn(id []byte) bool {
 	want, err := jsonrpc.IDFromRaw(id)
 	if err != nil {
-		return
+		return false
 	}
 	for i, q := range p.Open {
 		if rawID(q.ID).Key() == want.Key() {
 			p.Open = append(p.Open[:i], p.Open[i+1:]...)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // resume leads a retry to its parked call; of equal retries, over all

@@ -262,7 +262,7 @@ func (p *poolSession) serverEnd(x *Exec, ev Event) {
 	case "get":
 		p.getEnded(x, ev)
 	case "tools":
-		p.toolsDone(x)
+		p.toolsFailed(x)
 	}
 }
 

@@ -74,6 +74,12 @@ func (p *poolSession) toolPage(x *Exec, m *jsonrpc.Message) {
 
 func (p *poolSession) toolsDone(x *Exec) {
 	x.Do(Put{Key: toolsKey(x.ID), Value: append([]byte{}, p.Tools...)})
+	p.toolsFailed(x)
+}
+
+// toolsFailed: the calls that wait go on with what is known; the next one asks
+// again.
+func (p *poolSession) toolsFailed(x *Exec) {
 	for _, op := range p.ToolWait {
 		x.Do(Tell{To: op, Name: "tools"})
 	}
