@@ -239,6 +239,11 @@ func (l *legs) check(t *testing.T, v *schematest.Validator) (made []message) {
 				continue
 			}
 			made = append(made, m)
+			if m.method == "" && bytes.Contains(m.raw, []byte("unknown session")) {
+				// A GET or DELETE that came after the session's end: refused with an
+				// error that has no id (2025-11-25 basic/transports, Session Management).
+				continue
+			}
 			if m.method == "" {
 				t.Errorf("toward %s: an answer to nothing asked: %s", era, m.raw)
 				continue
