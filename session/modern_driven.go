@@ -61,7 +61,10 @@ func (t *modernTask) parkOver(x *Exec) {
 		return
 	}
 	t.Parked = false
-	t.open(x, "cancel", "tasks/cancel")
+	t.Park.void(x)
+	if !t.Final {
+		t.open(x, "cancel", "tasks/cancel")
+	}
 }
 
 // answer sends one answer to the server as the response to its own request.

@@ -18,7 +18,7 @@ type modernTask struct {
 	As       Principal `json:",omitempty"`
 	Pool     OpID      `json:",omitempty"`
 	ServerID string    `json:",omitempty"`
-	Ready    poolReady `json:",omitzero"` // the session's last known state
+	Ready    poolReady `json:",omitzero"`  // the session's last known state
 	Leased   bool      `json:",omitempty"` // the session knows that it is used
 	Seen     bool      `json:",omitempty"`
 	Ended    bool      `json:",omitempty"` // a client may have seen the end
@@ -441,6 +441,7 @@ func (t *modernTask) drop(x *Exec) {
 	for _, q := range t.Park.Open {
 		x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
 	}
+	t.Park.void(x)
 	x.Free("ask/" + t.ID)
 	x.Free(heldKey(t.ID))
 	if len(t.Token) > 0 {
