@@ -281,7 +281,7 @@ func (c *modernCall) server(x *Exec, ev Event) {
 			return
 		}
 		routeQuestion(x, c.Pool, m, func(raw []byte) {
-			x.Do(Open{Label: "say" + m.ID.Key(), Upstream: x.r.upstream, As: c.As, Out: c.out(raw)})
+			c.say(x, raw)
 		}, nil)
 	case jsonrpc.Notification:
 		c.notification(x, m)

@@ -47,7 +47,7 @@ func (c *modernCall) hostedNews(x *Exec, ev Event) {
 	case "say":
 		if m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{}); err == nil {
 			x.Do(Del{Key: serverAskKey(c.Pool, m.ID.Raw())})
-			c.say(x, m.ID, ev.Data)
+			c.say(x, ev.Data)
 		}
 	case "shut":
 		x.Free("hosted/" + string(x.ID))

@@ -13,18 +13,18 @@ func (c *modernCall) question(x *Exec, m *jsonrpc.Message) {
 	caps, _ := jsonrpc.ParseValue(c.Caps)
 	switch {
 	case m.Method == "roots/list" && len(rootsAnswer(x, c.Pool, m)) > 0:
-		c.say(x, m.ID, rootsAnswer(x, c.Pool, m))
+		c.say(x, rootsAnswer(x, c.Pool, m))
 		return
 	case !translate.CanRequireInput(c.Method) || len(c.Park.Open) >= maxQuestions:
-		c.say(x, m.ID, jsonrpc.NewError(m.ID, -32603, "the client cannot be asked during "+c.Method, nil))
+		c.say(x, jsonrpc.NewError(m.ID, -32603, "the client cannot be asked during "+c.Method, nil))
 		return
 	case !translate.ClientCan(caps, m.Method, m.Params()):
 		// Undeclared: the server hears an error, the client is not asked.
 		x.Do(Loss{What: string(translate.LossUnaskableInput)})
-		c.say(x, m.ID, unaskable(m))
+		c.say(x, unaskable(m))
 		return
 	case !x.Grow(string(x.ID)+"/ask", c.Park.bytes()+int64(len(m.Raw))):
-		c.say(x, m.ID, jsonrpc.NewError(m.ID, -32603, "out of memory budget for questions; try again later", nil))
+		c.say(x, jsonrpc.NewError(m.ID, -32603, "out of memory budget for questions; try again later", nil))
 		return
 	}
 	if c.Hosted != "" || c.host(x) {
@@ -74,7 +74,7 @@ func (c *modernCall) resume(x *Exec, ev Event) {
 	}
 	c.Park.answers(x, c.Pool, m, func(q *serverAsk, raw []byte) {
 		x.Do(Del{Key: serverAskKey(c.Pool, q.ID)})
-		c.say(x, rawID(q.ID), raw)
+		c.say(x, raw)
 	})
 	if c.kept(slotPayload) { // the server answered while the call was parked
 		if r, err := jsonrpc.Decode(x.Kept(slotPayload), jsonrpc.Limits{}); err == nil {
@@ -101,15 +101,15 @@ func (c *modernCall) parkOver(x *Exec) {
 	c.cancelUp(x, "the client did not come back")
 	for _, q := range c.Park.Open {
 		if !q.Answered {
-			c.say(x, rawID(q.ID), jsonrpc.NewError(rawID(q.ID), -32603, "the client did not answer in time", nil))
+			c.say(x, jsonrpc.NewError(rawID(q.ID), -32603, "the client did not answer in time", nil))
 		}
 	}
 	c.done(x)
 }
 
 // say sends a response of ours to the server, beside the call.
-func (c *modernCall) say(x *Exec, id jsonrpc.ID, raw []byte) {
-	x.Do(Tell{To: OpID("pass:say-" + x.ID.rest() + id.Key()), Name: "post", Data: mustJSON(passPost{As: c.As, Out: c.out(raw), Tries: 3})})
+func (c *modernCall) say(x *Exec, raw []byte) {
+	sayTo(x, c.As, c.out(raw))
 }
 
 // cancelUp tells the legacy server that its request is cancelled, with its own

@@ -21,7 +21,7 @@ func (t *modernTask) server(x *Exec, ev Event) {
 			t.question(x, m)
 			return
 		}
-		routeQuestion(x, t.Pool, m, func(raw []byte) { t.send(x, "say", raw) }, nil)
+		routeQuestion(x, t.Pool, m, func(raw []byte) { sayTo(x, t.As, t.out(raw)) }, nil)
 		return
 	case jsonrpc.Notification:
 		if m.Method == "notifications/progress" {
@@ -37,17 +37,15 @@ func (t *modernTask) server(x *Exec, ev Event) {
 	}
 	x.Do(Shut{Label: ev.Label}) // first: the same label may be opened again
 	delete(t.Ups, ev.Label)
-	if h := ev.Frame.HTTP; h != nil && h.Status == 404 && t.sessionLost(x) {
+	if h := ev.Frame.HTTP; h != nil && h.Status == 404 {
+		// About the session, which is no word of the modern era's.
+		t.serverEnd(x, ev)
 		return
 	}
 	switch ev.Label {
 	case "get":
 		t.looked(x, m)
 	case "result":
-		if h := ev.Frame.HTTP; h != nil && h.Status == 404 {
-			t.holdEnded(x, ev) // of a session that was lost meanwhile
-			return
-		}
 		t.paid(x, m)
 	case "cancel":
 		t.cancelled(x, m)
@@ -270,6 +268,7 @@ func (t *modernTask) cancelled(x *Exec, m *jsonrpc.Message) {
 func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
 	for _, q := range t.Park.Open {
 		if string(q.ID) == string(m.ID.Raw()) {
+			t.sayAgain(x)
 			return // the same request on a second stream
 		}
 	}
@@ -313,7 +312,7 @@ func (t *modernTask) respond(x *Exec, raw []byte) {
 		x.Do(Tell{To: t.Call, Name: "say", Data: raw})
 		return
 	}
-	t.send(x, "say", raw)
+	sayTo(x, t.As, t.out(raw))
 }
 
 // unaskable answers a question in a mode the client did not declare (design:
@@ -394,6 +393,16 @@ func (t *modernTask) holdEnded(x *Exec, ev Event) {
 // never shown at work again (tasks extension, Task Status).
 func (t *modernTask) unshowable() bool {
 	return t.Ended && t.Paid == "" && t.Failure == nil && t.Status != translate.Cancelled
+}
+
+// sayAgain sends the answers the server has not taken: it may have lost the
+// session they were for, and ask the same in the next.
+func (t *modernTask) sayAgain(x *Exec) {
+	for _, q := range t.Park.Open {
+		if q.Answered && q.Answer != nil && !t.up("say-"+q.Key) {
+			t.send(x, "say-"+q.Key, q.Answer)
+		}
+	}
 }
 
 // said: an answer went to the server. Only a server's yes settles it.

@@ -42,11 +42,15 @@ func (t *modernTask) open(x *Exec, label, method string) {
 }
 
 func (t *modernTask) send(x *Exec, label string, msg []byte) {
+	x.Do(Open{Label: label, Upstream: x.r.upstream, As: t.As, Out: t.out(msg), Paced: t.paced})
+}
+
+func (t *modernTask) out(msg []byte) Outgoing {
 	out := Outgoing{Verb: http.MethodPost, Msg: msg, Session: t.Ready.Session}
 	if f, _ := translate.Lookup(t.Ready.Version); f.VersionHeader {
 		out.Version = t.Ready.Version
 	}
-	x.Do(Open{Label: label, Upstream: x.r.upstream, As: t.As, Out: out, Paced: t.paced})
+	return out
 }
 
 func (t *modernTask) need(x *Exec) {
@@ -68,6 +72,7 @@ func (t *modernTask) ready(x *Exec, r poolReady) {
 		t.Leased = true
 		x.Do(Tell{To: t.Pool, Name: "lease"})
 	}
+	t.sayAgain(x)
 	t.look(x)
 	if len(t.Cancels) > 0 && !t.up("cancel") {
 		t.open(x, "cancel", "tasks/cancel")
@@ -86,11 +91,7 @@ func (t *modernTask) timer(x *Exec, name string) {
 		t.Refused = false
 		t.hold(x)
 	case "say":
-		for _, q := range t.Park.Open {
-			if q.Answered && q.Answer != nil && !t.up("say-"+q.Key) {
-				t.send(x, "say-"+q.Key, q.Answer)
-			}
-		}
+		t.sayAgain(x)
 	case "inline":
 		t.inlineOver(x)
 	case "park":

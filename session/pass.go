@@ -37,6 +37,16 @@ type passPost struct {
 	Tries int // times it is sent again when it could not be delivered
 }
 
+// sayTo sends an answer of ours to a legacy server's own request, again where
+// it could not be delivered: the server waits for it.
+func sayTo(x *Exec, as Principal, out Outgoing) {
+	key := ""
+	if m, err := jsonrpc.Decode(out.Msg, jsonrpc.Limits{}); err == nil {
+		key = shortKey(m.ID)
+	}
+	x.Do(Tell{To: OpID("pass:say-" + string(x.ID) + key), Name: "post", Data: mustJSON(passPost{As: as, Out: out, Tries: 3})})
+}
+
 func (p *passCall) Step(x *Exec, ev Event) {
 	switch ev.Kind {
 	case EvClient:

@@ -154,11 +154,16 @@ func (p *poolSession) initialize(x *Exec) {
 }
 
 func (p *poolSession) open(x *Exec, label string, out Outgoing) {
+	x.Do(Open{Label: label, Upstream: x.r.upstream, As: p.As, Out: p.out(out)})
+}
+
+// out puts the session on a message.
+func (p *poolSession) out(out Outgoing) Outgoing {
 	out.Session = p.Session
 	if f, _ := translate.Lookup(p.Version); f.VersionHeader {
 		out.Version = p.Version
 	}
-	x.Do(Open{Label: label, Upstream: x.r.upstream, As: p.As, Out: out})
+	return out
 }
 
 func (p *poolSession) server(x *Exec, ev Event) {

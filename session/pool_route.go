@@ -18,7 +18,7 @@ func serverTaskKey(pool OpID, serverID string) string {
 // it; ping is answered at once; the rest belongs to nothing we know.
 func (p *poolSession) question(x *Exec, m *jsonrpc.Message) {
 	routeQuestion(x, x.ID, m, func(raw []byte) {
-		p.open(x, "say"+m.ID.Key(), Outgoing{Verb: http.MethodPost, Msg: raw})
+		sayTo(x, p.As, p.out(Outgoing{Verb: http.MethodPost, Msg: raw}))
 	}, func(m *jsonrpc.Message) bool { return p.pend(x, m) })
 }
 
@@ -118,7 +118,7 @@ func (p *poolSession) pendOver(x *Exec) {
 			continue
 		}
 		x.Do(Loss{What: string(translate.LossUnattached)})
-		p.open(x, "say"+m.ID.Key(), Outgoing{Verb: http.MethodPost, Msg: nobody(m)})
+		sayTo(x, p.As, p.out(Outgoing{Verb: http.MethodPost, Msg: nobody(m)}))
 	}
 	p.unpend(x)
 }
