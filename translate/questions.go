@@ -31,9 +31,6 @@ func QuestionToLegacy(id jsonrpc.ID, method string, params jsonrpc.Value, taskID
 func QuestionToModern(method string, params jsonrpc.Value) []byte {
 	b := jsonrpc.NewObject().Str("method", method)
 	if params.Type() != jsonrpc.Object {
-		if method == "roots/list" {
-			return b.Bytes()
-		}
 		return b.Raw("params", []byte("{}")).Bytes()
 	}
 	e := params.Edit()

@@ -57,7 +57,7 @@ func TestCaseB14_Questions(t *testing.T) {
 	} {
 		same(t, tt.why, QuestionToModern(tt.method, params(t, tt.method, tt.params)), tt.want)
 	}
-	same(t, "roots without params", QuestionToModern("roots/list", jsonrpc.Value{}), `{"method":"roots/list"}`)
+	same(t, "roots without params", QuestionToModern("roots/list", jsonrpc.Value{}), `{"method":"roots/list","params":{}}`) // a widely used client cannot read it without
 	same(t, "elicitation without params", QuestionToModern("elicitation/create", jsonrpc.Value{}), `{"method":"elicitation/create","params":{}}`)
 }
 

@@ -201,9 +201,7 @@ var gosdkOnLegacy = map[string]string{
 	"required-plain": `{"step":"result","isError":true,"text":"failing_job failed on purpose"}`,
 	"resources": `{"step":"list","found":true}
 		{"step":"read","text":"a note"}`,
-	// The SDK's server asks for roots without params, which its schema allows and
-	// go-sdk cannot read in inputRequests.
-	"roots": `{"step":"result","error":"calling \"tools/call\": unexpected end of JSON input"}`,
+	"roots": `{"step":"result","isError":false,"text":"file:///peer"}`,
 	"sample": `{"step":"sampling","text":"Say something"}
 		{"step":"result","isError":false,"text":"Sampled: something"}`,
 	"unknown-tool": `{"step":"result","isError":true,"text":"MCP error -32602: Tool no_such_tool not found"}`,

@@ -52,7 +52,6 @@ func scenarioClient(name string) string {
 
 // matrixNotes are the cells that do not simply work, and why.
 var matrixNotes = map[string]string{
-	"TestModernCells_GoSDKClient_LegacyServer/one runner/roots":       "the client cannot read `roots/list` without `params`",
 	"TestModernCells_GoSDKClient_GoSDKServer/" + fractions:            "works; the published 2025-11-25 JSON schema has integer where the specification has number",
 	"TestModernCells_ModernClient_GoSDKServer/v2 client/" + fractions: "works; schema as above",
 }
