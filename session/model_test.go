@@ -449,7 +449,6 @@ type simReq struct {
 	id      int
 	method  string
 	session string
-	as      session.Principal
 	stream  *session.ClientStream
 	cancel  context.CancelFunc
 	at      time.Time
