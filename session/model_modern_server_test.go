@@ -58,7 +58,6 @@ type simAsked struct {
 	kind    string
 	raw     string
 	on      *simExchange
-	shown   []string // keys clients saw it under
 	sent    []string
 	answers int
 	over    time.Time

@@ -293,7 +293,6 @@ type simExchange struct {
 	ch   chan fakeEvent
 	env  *translate.Envelope
 	at   time.Time
-	end  context.CancelFunc
 	done <-chan struct{}
 }
 
@@ -445,13 +444,12 @@ func (x *simExchange) wait(d time.Duration) bool { return x.m.sleep(d, x.done) }
 
 // simReq is one request of a simulated client.
 type simReq struct {
-	m       *sim
-	id      int
-	method  string
-	session string
-	stream  *session.ClientStream
-	cancel  context.CancelFunc
-	at      time.Time
+	m      *sim
+	id     int
+	method string
+	stream *session.ClientStream
+	cancel context.CancelFunc
+	at     time.Time
 
 	// under m.mu
 	dropped   time.Time // the client closed the stream
