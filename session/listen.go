@@ -35,6 +35,10 @@ var listChanges = []struct{ filter, method, capability string }{
 const maxListenTasks = 1000
 
 func (l *listenCall) Step(x *Exec, ev Event) {
+	if l.Stream == "" && ev.Kind != EvClient {
+		x.Do(Done{}) // news for a stream that is closed
+		return
+	}
 	switch ev.Kind {
 	case EvClient:
 		l.client(x, ev)

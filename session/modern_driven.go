@@ -77,5 +77,7 @@ func (t *modernTask) answer(x *Exec, q *serverAsk, m *jsonrpc.Message) {
 		t.sayHosted(x, q)
 		return
 	}
-	t.send(x, "say-"+q.Key, q.Answer)
+	if t.Ready.Version != "" { // else it goes out once there is a session
+		t.send(x, "say-"+q.Key, q.Answer)
+	}
 }

@@ -312,7 +312,9 @@ func (t *modernTask) respond(x *Exec, raw []byte) {
 		x.Do(Tell{To: t.Call, Name: "say", Data: raw})
 		return
 	}
-	sayTo(x, t.As, t.out(raw))
+	if t.Ready.Version != "" { // else who asked is gone with its session
+		sayTo(x, t.As, t.out(raw))
+	}
 }
 
 // unaskable answers a question in a mode the client did not declare (design:
@@ -398,6 +400,9 @@ func (t *modernTask) unshowable() bool {
 // sayAgain sends the answers the server has not taken: it may have lost the
 // session they were for, and ask the same in the next.
 func (t *modernTask) sayAgain(x *Exec) {
+	if t.Ready.Version == "" {
+		return
+	}
 	for _, q := range t.Park.Open {
 		if q.Answered && q.Answer != nil && !t.up("say-"+q.Key) {
 			t.send(x, "say-"+q.Key, q.Answer)
