@@ -242,7 +242,7 @@ func (s *legacySim) answer(x *simExchange, m *jsonrpc.Message) {
 		if !known {
 			bad("%s got an answer no client gave: %s", q.qid, m.Raw)
 		}
-		if m.Kind == jsonrpc.ErrorResponse && q.work.plan.able && !strings.Contains(string(m.Raw), "in time") && q.work.plan.dropped.IsZero() {
+		if m.Kind == jsonrpc.ErrorResponse && q.work.plan.able && !strings.Contains(string(m.Raw), "in time") && !translate.Terminal(q.work.status) && q.work.plan.dropped.IsZero() {
 			bad("%s got an error although the client can be asked: %s", q.qid, m.Raw)
 		}
 		related := translate.RelatedTask(m.Result())
@@ -375,6 +375,10 @@ func (s *legacySim) work(w *simWork) {
 // ask puts a round's questions and waits for all answers.
 func (s *legacySim) ask(w *simWork, r simRound) bool {
 	s.mu.Lock()
+	if translate.Terminal(w.status) {
+		s.mu.Unlock()
+		return false
+	}
 	for _, k := range r.keys {
 		s.asks++
 		q := &simAsked{id: fmt.Sprintf("sq-%d", s.asks), qid: fmt.Sprintf("T%d/%s", w.plan.n, k.name), work: w, kind: k.kind, got: make(chan struct{})}

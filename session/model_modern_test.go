@@ -565,11 +565,12 @@ func (l *modernModel) called(q *modernReq, v map[string]any) {
 	}
 }
 
-// mute: the server asks something it has no stream for and does not say so. It
-// needs l.mu.
+// mute: the server waits for an answer it cannot get: it has no stream to ask
+// on and does not say so, or our refusal could not be delivered however often
+// it was tried. It needs l.mu.
 func (l *modernModel) mute(p *simPlan) bool {
 	for _, q := range l.qids {
-		if q.work.plan == p && q.on == nil {
+		if q.work.plan == p && (q.on == nil || q.answers == 0 && !p.able && l.troubles > 0) {
 			return true
 		}
 	}

@@ -479,6 +479,7 @@ func (m *sim) send(q *simReq, caller session.Caller, verb string, raw []byte, he
 	r := m.runner()
 	ctx, cancel := context.WithCancel(m.ctx)
 	q.m, q.stream, q.cancel, q.at = m, r.NewStream(), cancel, time.Now()
+	taken := make(chan struct{})
 	m.wg.Go(func() {
 		defer cancel()
 		for {
@@ -522,9 +523,11 @@ func (m *sim) send(q *simReq, caller session.Caller, verb string, raw []byte, he
 				break
 			}
 		}
+		<-taken // a listener hands the message over before it looks for its reader
 		q.stream.Gone()
 	})
 	r.Client(ctx, in, q.stream)
+	close(taken)
 }
 
 // drop closes a request's stream as a client does.
