@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -146,15 +145,15 @@ func refusal(era translate.Era, id jsonrpc.ID, c translate.Cond, message string,
 
 // waiter is a request that waits for something an operation will know later.
 type waiter struct {
-	Stream  string          `json:"s,omitempty"`
-	ID      json.RawMessage `json:"i,omitempty"`
-	Session string          `json:"n,omitempty"`
+	Stream  string `json:"s,omitempty"`
+	ID      []byte `json:"i,omitempty"`
+	Session string `json:"n,omitempty"`
 	// Driven: a plain call whose task is driven here; it gets the bare result.
 	Driven bool `json:"d,omitempty"`
 	// Op: an operation that asked, told by Tell instead of a stream.
 	Op OpID `json:"o,omitempty"`
 	// Token: progress token of the waiting request.
-	Token json.RawMessage `json:"t,omitempty"`
+	Token []byte `json:"t,omitempty"`
 }
 
 // end forgets where a waiting tasks/result is to be found.
@@ -185,6 +184,9 @@ func dropStream(list []waiter, stream string) ([]waiter, bool) {
 	}
 	return kept, len(kept) != len(list)
 }
+
+// Raw JSON in a state is []byte, not json.RawMessage: the encoder writes it as
+// base64 in one go instead of checking and compacting it at every step.
 
 // base is the part of every machine the runner looks after.
 type base struct {

@@ -14,29 +14,29 @@ const maxRounds = 10
 // legacyCall is a legacy client's request on its way to a modern server.
 type legacyCall struct {
 	base
-	Stream  string          `json:",omitempty"`
-	ID      json.RawMessage `json:",omitempty"`
-	Method  string          `json:",omitempty"`
-	Session string          `json:",omitempty"`
-	Version string          `json:",omitempty"` // toward the server
-	As      Principal       `json:",omitempty"`
-	Owner   Principal       `json:",omitempty"`
-	Caps    json.RawMessage `json:",omitempty"` // what the client can be asked, of a tools/call
+	Stream  string    `json:",omitempty"`
+	ID      []byte    `json:",omitempty"`
+	Method  string    `json:",omitempty"`
+	Session string    `json:",omitempty"`
+	Version string    `json:",omitempty"` // toward the server
+	As      Principal `json:",omitempty"`
+	Owner   Principal `json:",omitempty"`
+	Caps    []byte    `json:",omitempty"` // what the client can be asked, of a tools/call
 	// Task: the client asked for a task; TTL what it asked for. Handle is set
 	// once the client has one of ours.
-	Task   bool            `json:",omitempty"`
-	TTL    int64           `json:",omitempty"`
-	Token  json.RawMessage `json:",omitempty"`
-	Handle string          `json:",omitempty"`
+	Task   bool   `json:",omitempty"`
+	TTL    int64  `json:",omitempty"`
+	Token  []byte `json:",omitempty"`
+	Handle string `json:",omitempty"`
 	// The request as sent is kept beside the state where a retry may be needed.
-	Declared  bool            `json:",omitempty"` // the request declared the tasks extension
-	Cancelled bool            `json:",omitempty"`
-	Limit     string          `json:",omitempty"`
-	Rounds    int             `json:",omitempty"`
-	Questions questions       `json:",omitzero"`
-	State     json.RawMessage `json:",omitempty"` // requestState to echo
-	Asking    bool            `json:",omitempty"` // the task asks for us; the call goes on with its answers
-	Gone      bool            `json:",omitempty"` // the client has closed its stream, which is no cancel
+	Declared  bool      `json:",omitempty"` // the request declared the tasks extension
+	Cancelled bool      `json:",omitempty"`
+	Limit     string    `json:",omitempty"`
+	Rounds    int       `json:",omitempty"`
+	Questions questions `json:",omitzero"`
+	State     []byte    `json:",omitempty"` // requestState to echo
+	Asking    bool      `json:",omitempty"` // the task asks for us; the call goes on with its answers
+	Gone      bool      `json:",omitempty"` // the client has closed its stream, which is no cancel
 }
 
 func (c *legacyCall) Step(x *Exec, ev Event) {
@@ -287,19 +287,19 @@ func taskOp(handle string) OpID { return OpID("ltask:" + handle) }
 
 // taskBirth is what a call tells the task it becomes.
 type taskBirth struct {
-	Session  string          `json:",omitempty"`
-	As       Principal       `json:",omitempty"`
-	Owner    Principal       `json:",omitempty"`
-	ServerID string          `json:",omitempty"`
-	Task     json.RawMessage `json:",omitempty"` // as the server sent it
-	Result   json.RawMessage `json:",omitempty"` // held result
-	Call     OpID            `json:",omitempty"` // still running under the handle
-	TTL      int64           `json:",omitempty"`
-	Token    json.RawMessage `json:",omitempty"`
-	Limit    string          `json:",omitempty"`
-	Caps     json.RawMessage `json:",omitempty"` // of the client
-	Driver   *waiter         `json:",omitempty"`
-	Cancel   bool            `json:",omitempty"`
+	Session  string    `json:",omitempty"`
+	As       Principal `json:",omitempty"`
+	Owner    Principal `json:",omitempty"`
+	ServerID string    `json:",omitempty"`
+	Task     []byte    `json:",omitempty"` // as the server sent it
+	Result   []byte    `json:",omitempty"` // held result
+	Call     OpID      `json:",omitempty"` // still running under the handle
+	TTL      int64     `json:",omitempty"`
+	Token    []byte    `json:",omitempty"`
+	Limit    string    `json:",omitempty"`
+	Caps     []byte    `json:",omitempty"` // of the client
+	Driver   *waiter   `json:",omitempty"`
+	Cancel   bool      `json:",omitempty"`
 }
 
 func (c *legacyCall) birth() taskBirth {

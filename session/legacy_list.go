@@ -13,17 +13,17 @@ import (
 // asked for its state; those whose interval is due look at their server.
 type legacyList struct {
 	base
-	Stream string          `json:",omitempty"`
-	ID     json.RawMessage `json:",omitempty"`
-	Next   string          `json:",omitempty"` // sealed cursor of the next page
-	Page   []shownTask     `json:",omitempty"`
-	Left   int             `json:",omitempty"`
+	Stream string      `json:",omitempty"`
+	ID     []byte      `json:",omitempty"`
+	Next   string      `json:",omitempty"` // sealed cursor of the next page
+	Page   []shownTask `json:",omitempty"`
+	Left   int         `json:",omitempty"`
 }
 
 // shownTask is a task as its operation shows it; no Task: gone or unknown yet.
 type shownTask struct {
 	Handle string
-	Task   json.RawMessage `json:",omitempty"` // nil stays nil in the state
+	Task   []byte `json:",omitempty"` // nil stays nil in the state
 }
 
 const kindCursor = "cursor"

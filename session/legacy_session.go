@@ -29,12 +29,12 @@ type legacySession struct {
 	// Era is the face of the server this session speaks to; ServerVersion the
 	// revision toward it.
 	Era           translate.Era
-	ServerVersion string          `json:",omitempty"`
-	Version       string          `json:",omitempty"`
-	ClientInfo    json.RawMessage `json:",omitempty"`
-	ClientCaps    json.RawMessage `json:",omitempty"`
-	PlainCaps     json.RawMessage `json:",omitempty"` // ClientCaps as modern requests carry them
-	TaskCaps      json.RawMessage `json:",omitempty"` // with the tasks extension
+	ServerVersion string `json:",omitempty"`
+	Version       string `json:",omitempty"`
+	ClientInfo    []byte `json:",omitempty"`
+	ClientCaps    []byte `json:",omitempty"`
+	PlainCaps     []byte `json:",omitempty"` // ClientCaps as modern requests carry them
+	TaskCaps      []byte `json:",omitempty"` // with the tasks extension
 	// UpSession is the server's own session id where it is legacy.
 	UpSession string   `json:",omitempty"`
 	LogLevel  string   `json:",omitempty"`
@@ -51,9 +51,9 @@ type legacySession struct {
 	ListenTries int      `json:",omitempty"`
 
 	// Opening: the initialize that waits for the server.
-	Waiting waiter          `json:",omitzero"`
-	Request json.RawMessage `json:",omitempty"`
-	Modern  string          `json:",omitempty"` // modern revision to fall back to
+	Waiting waiter `json:",omitzero"`
+	Request []byte `json:",omitempty"`
+	Modern  string `json:",omitempty"` // modern revision to fall back to
 }
 
 func (s *legacySession) Step(x *Exec, ev Event) {

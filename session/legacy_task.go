@@ -21,20 +21,20 @@ type legacyTask struct {
 	ServerID string `json:",omitempty"`
 	Call     OpID   `json:",omitempty"` // the call that runs under a handle of ours
 	// Task is the legacy Task as last shown, Status its status.
-	Task   json.RawMessage `json:",omitempty"`
-	Status string          `json:",omitempty"`
+	Task   []byte `json:",omitempty"`
+	Status string `json:",omitempty"`
 	// Held: the payload is in the store under heldKey. Failure is the error
 	// tasks/result answers with when we ended the task ourselves.
-	Held    bool            `json:",omitempty"`
-	Failure json.RawMessage `json:",omitempty"`
-	Final   bool            `json:",omitempty"` // Status never changes any more
+	Held    bool   `json:",omitempty"`
+	Failure []byte `json:",omitempty"`
+	Final   bool   `json:",omitempty"` // Status never changes any more
 
-	Token    json.RawMessage `json:",omitempty"`
-	Progress int64           `json:",omitempty"`
-	Interval int64           `json:",omitempty"` // ms, the server's newest
-	Next     time.Time       `json:",omitzero"`  // no poll before
-	Index    string          `json:",omitempty"`
-	Limit    string          `json:",omitempty"` // counted under; empty: not counted
+	Token    []byte    `json:",omitempty"`
+	Progress int64     `json:",omitempty"`
+	Interval int64     `json:",omitempty"` // ms, the server's newest
+	Next     time.Time `json:",omitzero"`  // no poll before
+	Index    string    `json:",omitempty"`
+	Limit    string    `json:",omitempty"` // counted under; empty: not counted
 
 	Gets    []waiter `json:",omitempty"` // want the next state seen
 	Waiters []waiter `json:",omitempty"` // tasks/result and driven calls
@@ -45,8 +45,8 @@ type legacyTask struct {
 	JoinedAs Principal `json:",omitempty"`
 	Watched  bool      `json:",omitempty"`
 	Asked    questions
-	Caps     json.RawMessage `json:",omitempty"` // of the client that made it
-	Updates  int             `json:",omitempty"`
+	Caps     []byte `json:",omitempty"` // of the client that made it
+	Updates  int    `json:",omitempty"`
 
 	paced bool // of the exchange being opened
 }

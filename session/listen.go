@@ -14,10 +14,10 @@ import (
 // can be delivered, then each notice under the client's own listen id.
 type listenCall struct {
 	base
-	Stream string          `json:",omitempty"`
-	ID     json.RawMessage `json:",omitempty"`
-	Pool   OpID            `json:",omitempty"`
-	Tasks  []string        `json:",omitempty"`
+	Stream string   `json:",omitempty"`
+	ID     []byte   `json:",omitempty"`
+	Pool   OpID     `json:",omitempty"`
+	Tasks  []string `json:",omitempty"`
 	// Wants maps the legacy notification to whether it was asked for.
 	Wants map[string]bool `json:",omitempty"`
 	Acked bool            `json:",omitempty"`

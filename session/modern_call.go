@@ -11,33 +11,33 @@ import (
 // modernCall is a modern client's request on its way to a legacy server.
 type modernCall struct {
 	base
-	Stream   string          `json:",omitempty"`
-	ID       json.RawMessage `json:",omitempty"`
-	Method   string          `json:",omitempty"`
-	Name     string          `json:",omitempty"` // tool
-	As       Principal       `json:",omitempty"`
-	Owner    Principal       `json:",omitempty"`
-	Pool     OpID            `json:",omitempty"`
-	Private  bool            `json:",omitempty"`
-	Header   http.Header     `json:",omitempty"`
-	Declared bool            `json:",omitempty"` // the tasks extension
-	Asks     bool            `json:",omitempty"` // can be asked something
-	LogLevel string          `json:",omitempty"`
-	Token    json.RawMessage `json:",omitempty"` // the client's progress token
-	UpID     int64           `json:",omitempty"` // request id toward the server
-	Ready    poolReady       `json:",omitzero"`
-	AsTask   bool            `json:",omitempty"`
-	Drive    bool            `json:",omitempty"`
-	Limit    string          `json:",omitempty"`
-	Tried    bool            `json:",omitempty"` // sent once more after a lost session
-	Relisted bool            `json:",omitempty"` // the tool list was read anew for this call
-	Gone     bool            `json:",omitempty"` // the client has left
-	Caps     json.RawMessage `json:",omitempty"` // what the client declared
-	Hosted   OpID            `json:",omitempty"` // the task this call was turned into
-	Fly      string          `json:",omitempty"` // its record as a call in flight
-	Parked   bool            `json:",omitempty"` // no stream of the client is open
-	Lost     bool            `json:",omitempty"` // the server's stream broke while parked
-	Park     parked          `json:",omitzero"`
+	Stream   string      `json:",omitempty"`
+	ID       []byte      `json:",omitempty"`
+	Method   string      `json:",omitempty"`
+	Name     string      `json:",omitempty"` // tool
+	As       Principal   `json:",omitempty"`
+	Owner    Principal   `json:",omitempty"`
+	Pool     OpID        `json:",omitempty"`
+	Private  bool        `json:",omitempty"`
+	Header   http.Header `json:",omitempty"`
+	Declared bool        `json:",omitempty"` // the tasks extension
+	Asks     bool        `json:",omitempty"` // can be asked something
+	LogLevel string      `json:",omitempty"`
+	Token    []byte      `json:",omitempty"` // the client's progress token
+	UpID     int64       `json:",omitempty"` // request id toward the server
+	Ready    poolReady   `json:",omitzero"`
+	AsTask   bool        `json:",omitempty"`
+	Drive    bool        `json:",omitempty"`
+	Limit    string      `json:",omitempty"`
+	Tried    bool        `json:",omitempty"` // sent once more after a lost session
+	Relisted bool        `json:",omitempty"` // the tool list was read anew for this call
+	Gone     bool        `json:",omitempty"` // the client has left
+	Caps     []byte      `json:",omitempty"` // what the client declared
+	Hosted   OpID        `json:",omitempty"` // the task this call was turned into
+	Fly      string      `json:",omitempty"` // its record as a call in flight
+	Parked   bool        `json:",omitempty"` // no stream of the client is open
+	Lost     bool        `json:",omitempty"` // the server's stream broke while parked
+	Park     parked      `json:",omitzero"`
 
 	raw []byte // the client's message, in the step that brought it
 	msg *jsonrpc.Message

@@ -23,37 +23,37 @@ type modernTask struct {
 	Seen     bool      `json:",omitempty"`
 	Ended    bool      `json:",omitempty"` // a client may have seen the end
 	// Task is the server's own Task as last seen; Status its status word.
-	Task   json.RawMessage `json:",omitempty"`
-	Status string          `json:",omitempty"`
+	Task   []byte `json:",omitempty"`
+	Status string `json:",omitempty"`
 	// Final: the payload is known and shown; it is in the snapshot cache, or
 	// is fetched again.
 	Final bool `json:",omitempty"`
 	// Paid says how tasks/result answered ("result", "error"); the payload is
 	// kept beside the state until the final state is shown.
-	Paid    string          `json:",omitempty"`
-	Failure json.RawMessage `json:",omitempty"` // an end of our own making
-	Limit   string          `json:",omitempty"` // counted under; empty: not counted
-	Asks    bool            `json:",omitempty"` // a client that can answer watches
-	Lost    bool            `json:",omitempty"` // the session was lost once for this look
-	Refused bool            `json:",omitempty"` // tasks/result erred before the task's end
+	Paid    string `json:",omitempty"`
+	Failure []byte `json:",omitempty"` // an end of our own making
+	Limit   string `json:",omitempty"` // counted under; empty: not counted
+	Asks    bool   `json:",omitempty"` // a client that can answer watches
+	Lost    bool   `json:",omitempty"` // the session was lost once for this look
+	Refused bool   `json:",omitempty"` // tasks/result erred before the task's end
 
 	Interval int64     `json:",omitempty"`
 	Next     time.Time `json:",omitzero"`
 	Tries    int       `json:",omitempty"`
 	// Park holds the task's questions; for a driven call also the state its
 	// client holds while it was sent away with them.
-	Park     parked          `json:",omitzero"`
-	Parked   bool            `json:",omitempty"`
-	Inline   json.RawMessage `json:",omitempty"` // what Driver gets when InlineWait is over
-	Caps     json.RawMessage `json:",omitempty"` // what the client that asks last declared
-	Call     OpID            `json:",omitempty"` // the plain call behind a hosted task
-	Hosted   bool            `json:",omitempty"` // it was one; the payload stays here
-	Message  string          `json:",omitempty"` // newest progress
-	Token    json.RawMessage `json:",omitempty"` // progress token toward the server
-	Gets     []waiter        `json:",omitempty"`
-	Cancels  []waiter        `json:",omitempty"`
-	Driver   *waiter         `json:",omitempty"`
-	Watchers []taskWatcher   `json:",omitempty"`
+	Park     parked        `json:",omitzero"`
+	Parked   bool          `json:",omitempty"`
+	Inline   []byte        `json:",omitempty"` // what Driver gets when InlineWait is over
+	Caps     []byte        `json:",omitempty"` // what the client that asks last declared
+	Call     OpID          `json:",omitempty"` // the plain call behind a hosted task
+	Hosted   bool          `json:",omitempty"` // it was one; the payload stays here
+	Message  string        `json:",omitempty"` // newest progress
+	Token    []byte        `json:",omitempty"` // progress token toward the server
+	Gets     []waiter      `json:",omitempty"`
+	Cancels  []waiter      `json:",omitempty"`
+	Driver   *waiter       `json:",omitempty"`
+	Watchers []taskWatcher `json:",omitempty"`
 
 	paced   bool   // of the exchange being opened
 	paidNow []byte // the payload, in the step that brought it
@@ -62,10 +62,10 @@ type modernTask struct {
 // serverAsk is a legacy server's request that belongs to the task.
 type serverAsk struct {
 	Key      string
-	ID       json.RawMessage // the server's own request id
-	Entry    json.RawMessage // as shown in inputRequests
-	Answered bool            `json:",omitempty"`
-	Answer   json.RawMessage `json:",omitempty"`
+	ID       []byte // the server's own request id
+	Entry    []byte // as shown in inputRequests
+	Answered bool   `json:",omitempty"`
+	Answer   []byte `json:",omitempty"`
 }
 
 // taskWatcher is a listen stream that named the task.
@@ -80,17 +80,17 @@ type modernBirth struct {
 	As       Principal
 	Owner    Principal
 	ServerID string
-	Task     json.RawMessage
+	Task     []byte
 	Ready    poolReady
 	Asks     bool
 	Cancel   bool
 	Limit    string
-	Driver   *waiter         `json:",omitempty"`
-	Caps     json.RawMessage `json:",omitempty"` // what its client declared
-	Digest   []byte          `json:",omitempty"` // with Driver
-	Call     OpID            `json:",omitempty"` // the plain call behind a hosted task
-	Inline   json.RawMessage `json:",omitempty"` // handle to give when InlineWait is over
-	Token    json.RawMessage `json:",omitempty"` // progress token toward the server
+	Driver   *waiter `json:",omitempty"`
+	Caps     []byte  `json:",omitempty"` // what its client declared
+	Digest   []byte  `json:",omitempty"` // with Driver
+	Call     OpID    `json:",omitempty"` // the plain call behind a hosted task
+	Inline   []byte  `json:",omitempty"` // handle to give when InlineWait is over
+	Token    []byte  `json:",omitempty"` // progress token toward the server
 }
 
 func (t *modernTask) handle(x *Exec) string { return string(x.ID[len("mtask:"):]) }

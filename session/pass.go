@@ -14,14 +14,14 @@ import (
 type passCall struct {
 	base
 	Era     translate.Era
-	Stream  string          `json:",omitempty"`
-	ID      json.RawMessage `json:",omitempty"`
-	Method  string          `json:",omitempty"`
-	Verb    string          `json:",omitempty"`
-	Session string          `json:",omitempty"` // our session
-	Owner   Principal       `json:",omitempty"`
-	Begun   bool            `json:",omitempty"`
-	Post    *passPost       `json:",omitempty"` // a message of ours that must arrive
+	Stream  string    `json:",omitempty"`
+	ID      []byte    `json:",omitempty"`
+	Method  string    `json:",omitempty"`
+	Verb    string    `json:",omitempty"`
+	Session string    `json:",omitempty"` // our session
+	Owner   Principal `json:",omitempty"`
+	Begun   bool      `json:",omitempty"`
+	Post    *passPost `json:",omitempty"` // a message of ours that must arrive
 }
 
 // passDelete is what ends a server's session after ours.

@@ -14,26 +14,26 @@ import (
 // GET stream is open or refused.
 type poolSession struct {
 	base
-	As         Principal       `json:",omitempty"`
-	Phase      string          `json:",omitempty"` // "", opening, ready
-	Private    bool            `json:",omitempty"` // leased by one call
-	Limit      string          `json:",omitempty"` // counted under
-	Session    string          `json:",omitempty"`
-	Version    string          `json:",omitempty"`
-	Init       json.RawMessage `json:",omitempty"` // result of initialize
-	View       poolReady       `json:",omitzero"`  // what calls need of it
-	ClientInfo json.RawMessage `json:",omitempty"`
-	ClientCaps json.RawMessage `json:",omitempty"` // legacy form
-	Waiting    []OpID          `json:",omitempty"`
-	Leases     int             `json:",omitempty"` // calls, tasks and listens that use it
-	Used       time.Time       `json:",omitzero"`
-	GetTries   int             `json:",omitempty"`
-	NoGet      bool            `json:",omitempty"` // the server offers no GET stream
-	Tools      toolSupport     `json:",omitempty"` // while pages come
-	Pages      int             `json:",omitempty"`
-	ToolWait   []OpID          `json:",omitempty"`
-	Listens    []OpID          `json:",omitempty"`
-	Subs       map[string]int  `json:",omitempty"` // resources and how many listens want them
+	As         Principal      `json:",omitempty"`
+	Phase      string         `json:",omitempty"` // "", opening, ready
+	Private    bool           `json:",omitempty"` // leased by one call
+	Limit      string         `json:",omitempty"` // counted under
+	Session    string         `json:",omitempty"`
+	Version    string         `json:",omitempty"`
+	Init       []byte         `json:",omitempty"` // result of initialize
+	View       poolReady      `json:",omitzero"`  // what calls need of it
+	ClientInfo []byte         `json:",omitempty"`
+	ClientCaps []byte         `json:",omitempty"` // legacy form
+	Waiting    []OpID         `json:",omitempty"`
+	Leases     int            `json:",omitempty"` // calls, tasks and listens that use it
+	Used       time.Time      `json:",omitzero"`
+	GetTries   int            `json:",omitempty"`
+	NoGet      bool           `json:",omitempty"` // the server offers no GET stream
+	Tools      toolSupport    `json:",omitempty"` // while pages come
+	Pages      int            `json:",omitempty"`
+	ToolWait   []OpID         `json:",omitempty"`
+	Listens    []OpID         `json:",omitempty"`
+	Subs       map[string]int `json:",omitempty"` // resources and how many listens want them
 	// Pending are questions of the server that belong to nothing yet.
 	Pending []json.RawMessage `json:",omitempty"`
 }
@@ -41,8 +41,8 @@ type poolSession struct {
 // poolNeed is what a call says when it needs the session.
 type poolNeed struct {
 	As         Principal
-	ClientInfo json.RawMessage
-	ClientCaps json.RawMessage
+	ClientInfo []byte
+	ClientCaps []byte
 	Private    bool
 	Limit      string
 }
@@ -50,12 +50,12 @@ type poolNeed struct {
 // poolReady is what it hears.
 type poolReady struct {
 	Session, Version string
-	ServerInfo       json.RawMessage
+	ServerInfo       []byte
 	Tasks            bool
 	Cancel           bool
 	Logging          bool
-	Error            json.RawMessage `json:",omitempty"` // instead: a JSON-RPC error
-	Out              *Out            `json:",omitempty"` // instead: what the client gets
+	Error            []byte `json:",omitempty"` // instead: a JSON-RPC error
+	Out              *Out   `json:",omitempty"` // instead: what the client gets
 }
 
 func (p *poolSession) Step(x *Exec, ev Event) {

@@ -18,20 +18,20 @@ const (
 // question is one entry of a modern server's inputRequests on its way to a
 // legacy client.
 type question struct {
-	Key    string          `json:"k"`
-	Method string          `json:"m"`
-	Params json.RawMessage `json:"p,omitempty"`
+	Key    string `json:"k"`
+	Method string `json:"m"`
+	Params []byte `json:"p,omitempty"`
 	// Asks are our requests to clients for it; each may still be answered, the
 	// first answer wins.
 	Asks []ask `json:"i,omitempty"`
 	// Early: the call asked before the server made a task of it; the answers go
 	// into the call's retry.
-	Early   bool            `json:"e,omitempty"`
-	Answer  json.RawMessage `json:"a,omitempty"`
-	Sent    bool            `json:"t,omitempty"` // tasks/update is on its way
-	Acked   bool            `json:"d,omitempty"` // the server has the answer
-	Back    bool            `json:"b,omitempty"` // put back once, after the server refused an answer
-	Refused bool            `json:"r,omitempty"` // the client cannot or will not
+	Early   bool   `json:"e,omitempty"`
+	Answer  []byte `json:"a,omitempty"`
+	Sent    bool   `json:"t,omitempty"` // tasks/update is on its way
+	Acked   bool   `json:"d,omitempty"` // the server has the answer
+	Back    bool   `json:"b,omitempty"` // put back once, after the server refused an answer
+	Refused bool   `json:"r,omitempty"` // the client cannot or will not
 }
 
 // ask is one request of ours to a client; no Stream: the stream it went out on

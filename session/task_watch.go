@@ -33,8 +33,8 @@ type watchStream struct {
 // joined would send it.
 type watchRequest struct {
 	Version    string
-	ClientInfo json.RawMessage `json:",omitempty"`
-	ClientCaps json.RawMessage `json:",omitempty"`
+	ClientInfo []byte `json:",omitempty"`
+	ClientCaps []byte `json:",omitempty"`
 }
 
 // watchJoin is what a task says when somebody begins to wait for it.
