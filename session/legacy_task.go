@@ -41,12 +41,14 @@ type legacyTask struct {
 	Cancels []waiter `json:",omitempty"` // tasks/cancel
 	// Joined: the server was asked to push this task; Watched: it does, and
 	// polling is only a safety net.
-	Joined   bool      `json:",omitempty"`
-	JoinedAs Principal `json:",omitempty"`
-	Watched  bool      `json:",omitempty"`
-	Asked    questions
-	Caps     []byte `json:",omitempty"` // of the client that made it
-	Updates  int    `json:",omitempty"`
+	Joined    bool      `json:",omitempty"`
+	JoinedAs  Principal `json:",omitempty"`
+	Watched   bool      `json:",omitempty"`
+	Overtaken bool      `json:",omitempty"` // a push came during the look that runs
+	Again     int       `json:",omitempty"` // looks taken again for that
+	Asked     questions
+	Caps      []byte `json:",omitempty"` // of the client that made it
+	Updates   int    `json:",omitempty"`
 
 	paced bool // of the exchange being opened
 }

@@ -35,8 +35,21 @@ func (t *legacyTask) polled(x *Exec, m *jsonrpc.Message) {
 		t.troubled(x, refusalFrom(m))
 		return
 	}
+	status, _ := m.Result().Get("status").Str()
+	if t.Overtaken && t.Again < maxAgain && !translate.Terminal(status) && !t.Final {
+		// The server pushed while it was looking, and which of the two is newer
+		// cannot be told: an old look would withdraw a question just asked.
+		t.Overtaken = false
+		t.Again++
+		t.open(x, "poll", "tasks/get")
+		return
+	}
+	t.Overtaken, t.Again = false, 0
 	t.absorb(x, m.Result())
 }
+
+// maxAgain bounds the looks that are taken again because a push came meanwhile.
+const maxAgain = 3
 
 // unknown: the server does not know the task (any more). Everybody is told
 // in the same words as for an ID that never was.

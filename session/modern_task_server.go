@@ -15,9 +15,10 @@ func (t *modernTask) server(x *Exec, ev Event) {
 	m := ev.Frame.Msg
 	switch m.Kind {
 	case jsonrpc.Request:
-		// A question may come on any stream, tagged or not; on tasks/result of a
-		// task it is this task's.
-		if translate.IsQuestion(m.Method) && (ev.Label == "result" || translate.RelatedTask(m.Params()) == t.ServerID) {
+		// A question may come on any stream. It belongs to the task it names; one
+		// that names none, on tasks/result, to this one.
+		related := translate.RelatedTask(m.Params())
+		if translate.IsQuestion(m.Method) && (related == t.ServerID || related == "" && ev.Label == "result") {
 			t.question(x, m)
 			return
 		}

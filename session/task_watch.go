@@ -243,6 +243,9 @@ func (t *legacyTask) watchNews(x *Exec, ev Event) {
 		delete(t.Wakes, "poll")
 		t.watch(x)
 	case "pushed":
+		if t.up("poll") {
+			t.Overtaken = true
+		}
 		if !t.Final {
 			t.absorb(x, translate.ParseResult(ev.Data))
 		}
