@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -70,6 +71,10 @@ func (c *legacyCall) Step(x *Exec, ev Event) {
 	case EvAnswer:
 		c.answer(x, ev)
 	case EvCancel:
+		if c.Stream == "" {
+			cancelDriven(x)
+			break
+		}
 		c.cancel(x)
 	case EvOp:
 		if ev.Name == "answers" { // of questions asked under the task
@@ -257,6 +262,17 @@ func (c *legacyCall) result(x *Exec, m *jsonrpc.Message) {
 	}
 	x.reply(c.Stream, sealCursor(x, raw, c.Method, c.Owner))
 	x.Do(Done{})
+}
+
+// cancelDriven leads a cancel that crossed the end of its call on to the task
+// the call has become.
+func cancelDriven(x *Exec) {
+	session, id, _ := strings.Cut(string(x.ID[len("lcall:"):]), ":")
+	key := "wait/" + session + "/" + id
+	if raw, ok := x.Get(key); ok {
+		op, stream, _ := strings.Cut(string(raw), " ")
+		x.Do(Del{Key: key}, Tell{To: OpID(op), Name: "cancelled", Data: []byte(stream)})
+	}
 }
 
 // over ends a call the client has cancelled: it is not answered any more.

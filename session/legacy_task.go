@@ -119,6 +119,10 @@ func (t *legacyTask) told(x *Exec, ev Event) {
 	case "watched", "unwatched", "pushed":
 		t.watchNews(x, ev)
 		return
+	case "cancelled":
+		t.left(x, Event{Label: string(ev.Data), Name: ev.Name})
+		x.Do(Send{Stream: string(ev.Data), Out: Out{Final: true}})
+		return
 	case "message":
 		t.message(x, string(ev.Data))
 		return

@@ -64,6 +64,7 @@ type serverAsk struct {
 	Key      string
 	ID       []byte // the server's own request id
 	Entry    []byte // as shown in inputRequests
+	Task     string `json:",omitempty"` // the server's task it names
 	Answered bool   `json:",omitempty"`
 	Answer   []byte `json:",omitempty"`
 }

@@ -52,7 +52,7 @@ func (p *parked) add(m *jsonrpc.Message) {
 	p.Keys++
 	p.Open = append(p.Open, serverAsk{
 		Key: "q" + string(intRaw(int64(p.Keys))), ID: json.RawMessage(m.ID.Raw()),
-		Entry: translate.QuestionToModern(m.Method, m.Params()),
+		Entry: translate.QuestionToModern(m.Method, m.Params()), Task: translate.RelatedTask(m.Params()),
 	})
 }
 
@@ -93,7 +93,7 @@ func (p *parked) answers(x *Exec, pool OpID, m *jsonrpc.Message, say func(q *ser
 			if q := &p.Open[i]; q.Key == key && !q.Answered {
 				q.Answered = true
 				keepRoots(x, pool, q.Entry, answer)
-				say(q, translate.AnswerToLegacy(rawID(q.ID), answer, ""))
+				say(q, translate.AnswerToLegacy(rawID(q.ID), answer, q.Task))
 			}
 		}
 	}
