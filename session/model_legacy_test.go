@@ -209,7 +209,7 @@ func (l *legacyModel) call(c *legacyClient, r *rand.Rand, task bool) {
 	l.mu.Unlock()
 	extra := ""
 	if task {
-		extra = pickOne(r, []string{`,"task":{}`, `,"task":{"ttl":3600000}`})
+		extra = pickOne(r, []string{`,"task":{}`, `,"task":{"ttl":1800000}`})
 	}
 	if in(r, 3) {
 		extra += fmt.Sprintf(`,"_meta":{"progressToken":"p%d"}`, p.n)

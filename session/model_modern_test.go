@@ -644,6 +644,17 @@ func (l *modernModel) settle() {
 		time.Sleep(2 * time.Second)
 		settled()
 	}
+	l.mu.Lock()
+	var endless []*modernReq
+	for _, q := range l.requests {
+		if q.plan != nil && q.plan.end == "never" && q.live() {
+			endless = append(endless, q)
+		}
+	}
+	l.mu.Unlock()
+	for _, q := range endless {
+		l.drop(q.simReq)
+	}
 	time.Sleep(5 * time.Minute) // parked calls whose clients are gone end
 	settled()
 	l.mu.Lock()
