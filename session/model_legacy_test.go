@@ -732,7 +732,7 @@ func (l *legacyModel) settle() {
 	l.mu.Lock()
 	for _, q := range l.requests {
 		if q.simReq.live() && q.cancelled.IsZero() && q.method != "GET" && !l.stuck(q) {
-			l.wrongLocked(l.at() + fmt.Sprintf("%s %d of session %.4s is never answered (%s)", q.method, q.id, q.c.id, l.about2(q)))
+			l.wrongLocked(l.at() + fmt.Sprintf("%s %d of session %.4s is never answered (%s)", q.method, q.id, q.c.id, l.describe(q)))
 		}
 	}
 	for _, u := range l.asked {
@@ -816,7 +816,7 @@ func (l *legacyModel) stuck(q *legacyReq) bool {
 }
 
 // rejected: the server answered two answers to one question with errors, so
-// that it is not asked again (design: questions in a task). It needs l.mu.
+// that it is not asked again. It needs l.mu.
 func (l *legacyModel) rejected(p *simPlan) bool {
 	for _, u := range l.asked {
 		if u.plan == p && u.rejected > 1 {
@@ -826,7 +826,7 @@ func (l *legacyModel) rejected(p *simPlan) bool {
 	return false
 }
 
-func (l *legacyModel) about2(q *legacyReq) string {
+func (l *legacyModel) describe(q *legacyReq) string {
 	if h := l.handles[q.handle]; h != nil {
 		return fmt.Sprintf("task of call %d, %+v", h.plan.n, *h)
 	}

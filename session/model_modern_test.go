@@ -501,7 +501,7 @@ func (l *modernModel) called(q *modernReq, v map[string]any) {
 	message := text(dig(v, "error", "message"))
 	if q.park != nil {
 		if strings.HasPrefix(message, "invalid requestState") {
-			if q.park.sends == 1 && q.at.Sub(l.start) >= 0 && !q.park.dead && l.fresh(q) {
+			if q.park.sends == 1 && !q.park.dead && l.fresh(q) {
 				bad("refuses the only retry: %s", message)
 			}
 			return

@@ -185,7 +185,6 @@ type scaleClient struct {
 	who     string
 	sid     string
 	version string
-	caps    string
 }
 
 // request makes one; modern ones carry who they are, as each must.
@@ -601,7 +600,7 @@ func (w *streamWriter) Write(p []byte) (int, error) {
 func (w *streamWriter) SetWriteDeadline(time.Time) error { return nil }
 func (w *streamWriter) SetReadDeadline(time.Time) error  { return nil }
 
-// memory is what lives on the heap and what stacks take, after a collection.
+// memoryInUse is what lives on the heap and what stacks take, after a collection.
 func memoryInUse() int64 {
 	runtime.GC()
 	runtime.GC()

@@ -126,7 +126,7 @@ func runModel(t *testing.T, seed uint64, steps int, play func(m *sim)) *sim {
 		m.t, m.start, m.store = t, time.Now(), memory.New()
 		ctx, cancel := context.WithCancel(t.Context())
 		m.ctx = ctx
-		m.policy.TaskKeep, m.policy.TaskGrace, m.policy.ParkFor, m.policy.SessionIdle = time.Hour, time.Minute, 2*time.Minute, 20*time.Minute
+		m.policy.TaskKeep, m.policy.TaskGrace, m.policy.ParkFor, m.policy.SessionIdle = 20*time.Minute, time.Minute, 2*time.Minute, 10*time.Minute
 		m.policy.PageSize = 3
 		play(m)
 		m.leave()
@@ -557,8 +557,8 @@ func (m *sim) leave() {
 		default:
 		}
 	}
-	for range 20 {
-		time.Sleep(time.Hour)
+	for range 12 {
+		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 	}
 	left := map[string]int{}
