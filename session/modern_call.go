@@ -73,6 +73,7 @@ func (c *modernCall) Step(x *Exec, ev Event) {
 		c.gone(x)
 	}
 	if c.Stream == "" {
+		x.Free(string(x.ID) + "/ask") // of a step that is run again
 		x.Do(Done{})
 	}
 }
@@ -425,6 +426,7 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 	}
 	op := OpID("mtask:" + handle)
 	b := modernBirth{Pool: c.Pool, As: c.As, Owner: c.Owner, ServerID: id, Task: json.RawMessage(task.Raw()), Ready: c.Ready, Asks: c.Asks, Cancel: c.Gone, Limit: c.Limit, Caps: c.Caps}
+	b.Asked, b.Keys = c.Park.handOver(), c.Park.Keys
 	x.Do(Put{Key: serverTaskKey(c.Pool, id), Value: []byte(op)}, Tell{To: c.Pool, Name: "lease"})
 	if len(c.Token) > 0 {
 		b.Token = intRaw(c.UpID)

@@ -99,9 +99,17 @@ func (c *modernCall) parkOver(x *Exec) {
 		return
 	}
 	c.cancelUp(x, "the client did not come back")
-	for _, q := range c.Park.Open {
-		if !q.Answered {
+	for i := range c.Park.Open {
+		if q := &c.Park.Open[i]; !q.Answered {
+			q.Answered = true
 			c.say(x, jsonrpc.NewError(rawID(q.ID), -32603, "the client did not answer in time", nil))
+		}
+	}
+	if m, err := jsonrpc.Decode(x.Kept(slotPayload), jsonrpc.Limits{}); err == nil && c.Method == "tools/call" {
+		if task := translate.TaskOf(m.Result()); task.Exists() {
+			c.Gone = true // the server has made a task of it meanwhile, which is cancelled
+			c.born(x, m.Result(), task)
+			return
 		}
 	}
 	c.done(x)

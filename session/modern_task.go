@@ -92,6 +92,9 @@ type modernBirth struct {
 	Call     OpID    `json:",omitempty"` // the plain call behind a hosted task
 	Inline   []byte  `json:",omitempty"` // handle to give when InlineWait is over
 	Token    []byte  `json:",omitempty"` // progress token toward the server
+	// Asked are the questions the call has open, Keys how many it had.
+	Asked []serverAsk `json:",omitempty"`
+	Keys  int         `json:",omitempty"`
 }
 
 func (t *modernTask) handle(x *Exec) string { return string(x.ID[len("mtask:"):]) }
@@ -135,6 +138,7 @@ func (t *modernTask) revive(x *Exec, ev Event) bool {
 	case ev.Kind == EvOp && ev.Name == "watch":
 		x.Do(Tell{To: ev.From, Name: "unknown", Data: []byte(t.handle(x))})
 	}
+	x.Free("ask/" + t.ID) // of a step that is run again
 	x.Do(Done{})
 	return false
 }
@@ -210,9 +214,19 @@ func (t *modernTask) born(x *Exec, b modernBirth) {
 		keep = time.Duration(ttl)*time.Millisecond + x.Policy.TaskGrace
 	}
 	x.Do(Wake{Name: "forget", At: x.Now.Add(keep)})
+	t.Park.Open, t.Park.Keys = b.Asked, b.Keys
+	for _, q := range t.Park.Open {
+		x.Do(Put{Key: serverAskKey(t.Pool, q.ID), Value: []byte(x.ID)})
+	}
+	if len(t.Park.Open) > 0 {
+		x.Grow("ask/"+t.ID, t.Park.bytes())
+	}
 	if b.Cancel {
 		t.open(x, "cancel", "tasks/cancel")
 		return
+	}
+	if t.Park.asking() && t.Driver != nil && t.Inline == nil {
+		t.park(x)
 	}
 	if t.Asks {
 		t.hold(x)

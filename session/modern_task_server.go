@@ -274,6 +274,9 @@ func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
 		}
 	}
 	if t.Final || len(t.Park.Open) >= maxQuestions {
+		if t.Final {
+			x.Free("ask/" + t.ID) // of a step that is run again
+		}
 		t.respond(x, jsonrpc.NewError(m.ID, -32603, "the task takes no more questions", nil))
 		return
 	}

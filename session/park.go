@@ -56,6 +56,20 @@ func (p *parked) add(m *jsonrpc.Message) {
 	})
 }
 
+// handOver takes the unanswered questions out, for the task a call becomes.
+func (p *parked) handOver() (open []serverAsk) {
+	kept := p.Open[:0]
+	for _, q := range p.Open {
+		if q.Answered {
+			kept = append(kept, q)
+		} else {
+			open = append(open, q)
+		}
+	}
+	p.Open = kept
+	return open
+}
+
 // required makes the result that asks for all unanswered ones under a new
 // state; the one before is void.
 func (p *parked) required(x *Exec, owner Principal, serverInfo []byte) []byte {
