@@ -74,6 +74,10 @@ func (c *modernCall) Step(x *Exec, ev Event) {
 	}
 	if c.Stream == "" {
 		x.Free(string(x.ID) + "/ask") // of a step that is run again
+		if ev.Kind == EvOp && ev.Name == "question" && ev.From.Kind() == "pool" {
+			// It crossed the call's end; by now it may be known whose it is.
+			x.Do(Tell{To: ev.From, Name: "stray", Data: ev.Data})
+		}
 		x.Do(Done{})
 	}
 }
@@ -427,7 +431,9 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 	op := OpID("mtask:" + handle)
 	b := modernBirth{Pool: c.Pool, As: c.As, Owner: c.Owner, ServerID: id, Task: json.RawMessage(task.Raw()), Ready: c.Ready, Asks: c.Asks, Cancel: c.Gone, Limit: c.Limit, Caps: c.Caps}
 	b.Asked, b.Keys = c.Park.handOver(), c.Park.Keys
-	x.Do(Put{Key: serverTaskKey(c.Pool, id), Value: []byte(op)}, Tell{To: c.Pool, Name: "lease"})
+	x.Do(Put{Key: serverTaskKey(c.Pool, id), Value: []byte(op)})
+	// Last, so that a question that waits for the task finds it.
+	lease := Tell{To: c.Pool, Name: "lease"}
 	if len(c.Token) > 0 {
 		b.Token = intRaw(c.UpID)
 		x.Do(Put{Key: tokenKey(c.Pool, b.Token), Value: []byte(op)})
@@ -435,7 +441,7 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 	if c.Drive && !c.Gone {
 		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Driven: true, Token: c.Token}
 		b.Digest = c.Park.Digest
-		x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, Attach{Stream: c.Stream, Op: op})
+		x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, Attach{Stream: c.Stream, Op: op}, lease)
 		c.done(x)
 		return
 	}
@@ -445,11 +451,11 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 	if x.Policy.InlineWait > 0 && !c.Gone {
 		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Driven: true, Token: c.Token}
 		b.Inline = created
-		x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, Attach{Stream: c.Stream, Op: op}, Audit{What: "created", Task: handle})
+		x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, Attach{Stream: c.Stream, Op: op}, lease, Audit{What: "created", Task: handle})
 		c.done(x)
 		return
 	}
-	x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, Audit{What: "created", Task: handle})
+	x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, lease, Audit{What: "created", Task: handle})
 	c.finish(x, Out{Raw: jsonrpc.NewResult(rawID(c.ID), created), Final: true})
 }
 

@@ -83,6 +83,7 @@ func (p *poolSession) told(x *Exec, ev Event) {
 		p.need(x, ev)
 	case "lease":
 		p.Leases++
+		p.known(x)
 	case "release":
 		p.Leases--
 		p.Used = x.Now
@@ -99,6 +100,10 @@ func (p *poolSession) told(x *Exec, ev Event) {
 		p.listTools(x)
 	case "listen":
 		p.Listens = append(p.Listens, ev.From)
+	case "stray":
+		if m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{}); err == nil && p.Phase != "" {
+			p.question(x, m)
+		}
 	case "flight":
 		p.flight(x, ev.From)
 	case "subscribe", "unsubscribe":

@@ -34,8 +34,19 @@ func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte),
 		return
 	case translate.IsQuestion(m.Method):
 		if id := translate.RelatedTask(m.Params()); id != "" {
+			// Calls in flight first: one that ends meanwhile has told its task.
+			flying := x.List(flyPrefix(pool), "", 2)
 			if op, ok := x.Get(serverTaskKey(pool, id)); ok {
 				x.Do(Tell{To: OpID(op), Name: "question", Data: m.Raw})
+				return
+			}
+			// Of a task one of the calls in flight becomes: which one of them,
+			// its answer tells.
+			if len(flying) == 1 {
+				x.Do(Tell{To: OpID(flying[0].Value), Name: "question", Data: m.Raw})
+				return
+			}
+			if pend != nil && len(flying) > 1 && pend(m) {
 				return
 			}
 		}
@@ -96,10 +107,39 @@ func (p *poolSession) pendingBytes() int64 {
 
 // flight hands the waiting questions to a call that just began.
 func (p *poolSession) flight(x *Exec, op OpID) {
-	for _, raw := range p.Pending {
-		x.Do(Tell{To: op, Name: "question", Data: raw})
+	p.sort(x, func(task string) (OpID, bool) { return op, task == "" })
+}
+
+// known leads questions that wait for their task to it.
+func (p *poolSession) known(x *Exec) {
+	p.sort(x, func(task string) (OpID, bool) {
+		op, ok := x.Get(serverTaskKey(x.ID, task))
+		return OpID(op), ok && task != ""
+	})
+}
+
+// sort leads the waiting questions to whom whose names, by the task they name.
+func (p *poolSession) sort(x *Exec, whose func(task string) (OpID, bool)) {
+	if len(p.Pending) == 0 {
+		return
 	}
-	p.unpend(x)
+	kept := p.Pending[:0:0]
+	for _, raw := range p.Pending {
+		m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+		if err != nil {
+			continue
+		}
+		if op, ok := whose(translate.RelatedTask(m.Params())); ok {
+			x.Do(Tell{To: op, Name: "question", Data: raw})
+			continue
+		}
+		kept = append(kept, raw)
+	}
+	if len(kept) == 0 {
+		p.unpend(x)
+		return
+	}
+	p.Pending = kept
 }
 
 func (p *poolSession) unpend(x *Exec) {
