@@ -95,7 +95,7 @@ func (c *modernCall) client(x *Exec, ev Event) {
 	m := ev.Frame.Msg
 	meta := m.At("params", "_meta")
 	caps := meta.Get(translate.MetaClientCaps)
-	info := rawOr(meta.Get(translate.MetaClientInfo), `{"name":"unknown","version":"0"}`)
+	info := clientInfo(meta)
 	legacyCaps := translate.ClientCapsToLegacy(caps.Raw())
 	c.Stream, c.ID, c.Method = ev.Label, json.RawMessage(m.ID.Raw()), m.Method
 	c.Name, _ = m.At("params", "name").Str()
@@ -118,6 +118,11 @@ func (c *modernCall) client(x *Exec, ev Event) {
 	}
 	c.Limit = x.r.limitKey(ev.Caller)
 	c.need(x, info, legacyCaps)
+}
+
+// clientInfo is who a modern request says it comes from.
+func clientInfo(meta jsonrpc.Value) []byte {
+	return rawOr(meta.Get(translate.MetaClientInfo), `{"name":"unknown","version":"0"}`)
 }
 
 // legacyHeaders leaves out what only modern servers know.
@@ -470,12 +475,15 @@ func bornStatus(legacy string) string {
 // sessionLost: the server forgot the session, so the request has not run; it
 // is sent once more in a new one.
 func (c *modernCall) sessionLost(x *Exec) {
-	if c.Tried || !c.kept(slotRequest) {
+	m, err := jsonrpc.Decode(x.Kept(slotRequest), jsonrpc.Limits{})
+	if c.Tried || err != nil {
 		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondUpstreamBroken, "the upstream server lost its session", nil))
 		return
 	}
 	c.Tried, c.UpID = true, 0
-	x.Do(Shut{Label: "up"}, Tell{To: c.Pool, Name: "lost", Data: []byte(c.Ready.Session)}, Tell{To: c.Pool, Name: "need", Data: mustJSON(poolNeed{As: c.As})})
+	meta := m.At("params", "_meta")
+	need := poolNeed{As: c.As, ClientInfo: clientInfo(meta), ClientCaps: translate.ClientCapsToLegacy(c.Caps), Private: c.Private, Limit: c.Limit}
+	x.Do(Shut{Label: "up"}, Tell{To: c.Pool, Name: "lost", Data: []byte(c.Ready.Session)}, Tell{To: c.Pool, Name: "need", Data: mustJSON(need)})
 	delete(c.Ups, "up")
 }
 
