@@ -61,6 +61,7 @@ type simAsked struct {
 	sent    []string
 	answers int
 	over    time.Time
+	tried   time.Time // an answer was first on its way
 	told    time.Time // the proxy heard that it is withdrawn
 	got     chan struct{}
 }
@@ -216,12 +217,17 @@ func (s *legacySim) get(x *simExchange, sess *simSession) {
 
 // answer takes a client's answer to a request of the server.
 func (s *legacySim) answer(x *simExchange, m *jsonrpc.Message) {
-	if x.trouble(s.draw("answer"), s.moodyIn) {
-		return
-	}
 	id := strings.Trim(string(m.ID.Raw()), `"`)
 	s.mu.Lock()
 	q := s.asked[id]
+	if q != nil && q.tried.IsZero() {
+		q.tried = x.at
+	}
+	s.mu.Unlock()
+	if x.trouble(s.draw("answer"), s.moodyIn) {
+		return
+	}
+	s.mu.Lock()
 	bad := func(format string, args ...any) {
 		s.wrongLocked(s.at() + fmt.Sprintf(format, args...))
 	}
@@ -230,7 +236,7 @@ func (s *legacySim) answer(x *simExchange, m *jsonrpc.Message) {
 		bad("an answer to what the server never asked: %s", m.Raw)
 	case q.answers > 0:
 		bad("%s is answered twice: %s", q.qid, m.Raw)
-	case !q.told.IsZero() && q.told.Before(x.at) && m.Kind == jsonrpc.Response:
+	case !q.told.IsZero() && q.told.Before(q.tried) && m.Kind == jsonrpc.Response:
 		bad("%s is answered after it was withdrawn or over: %s", q.qid, m.Raw)
 	}
 	if q != nil {
