@@ -75,6 +75,23 @@ func differ(got, want []string) string {
 	return ""
 }
 
+// matchList tries an optional element both ways: the same word may follow it.
+func matchList(got, want []any) bool {
+	if len(want) == 0 {
+		return len(got) == 0
+	}
+	w := want[0]
+	text, _ := w.(string)
+	text, optional := strings.CutPrefix(text, "?")
+	if optional {
+		if matchList(got, want[1:]) {
+			return true
+		}
+		w = text
+	}
+	return len(got) > 0 && matches(got[0], w) && matchList(got[1:], want[1:])
+}
+
 func matches(got, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:
@@ -93,19 +110,7 @@ func matches(got, want any) bool {
 		if !ok {
 			return false
 		}
-		for _, w := range want {
-			text, _ := w.(string)
-			text, optional := strings.CutPrefix(text, "?")
-			if optional {
-				w = text
-			}
-			if len(g) > 0 && matches(g[0], w) {
-				g = g[1:]
-			} else if !optional {
-				return false
-			}
-		}
-		return len(g) == 0
+		return matchList(g, want)
 	case string:
 		if want == "*" {
 			return true

@@ -431,6 +431,9 @@ var modernOnMCPGo = map[string]string{
 	"unknown-tool": `{"step":"result","error":{"code":-32602,"message":"tool 'no_such_tool' not found: tool not found"}}`,
 }
 
+// The server asks for roots soon after its session begins, outside of any call:
+// that question belongs to the session's only live task, if there is one.
+//
 // modernOnEverything is what a modern client sees of the reference server
 // "everything", whose one task tool is legacy.
 var modernOnEverything = map[string]string{
@@ -439,12 +442,12 @@ var modernOnEverything = map[string]string{
 		{"step":"structured","isError":false,"structured":{"conditions":"Light rain / drizzle","humidity":82,"temperature":36},"text":"*"}
 		{"step":"image","isError":false,"text":"Here's the image you requested:\n[image]\nThe image above is the MCP logo."}`,
 	"everything-task": `{"step":"created","kind":"task"}
-		{"step":"polled","messages":["?Gathering sources...","?Analyzing content...","?Synthesizing findings...","?Generating report..."],"statuses":["working","completed"]}
+		{"step":"polled","messages":["?Gathering sources...","?Analyzing content...","?Synthesizing findings...","?Generating report..."],"statuses":["working","?input_required","?working","completed"]}
 		{"step":"outcome","status":"completed"}
 		{"step":"result","isError":false,"text":"# Research Report: bridges\n*"}`,
 	"everything-question": `{"step":"created","kind":"task"}
 		{"step":"question","key":"*","message":"The research query \"bridges\" could have multiple interpretations. Please clarify what you're looking for:","mode":"form","scope":"task"}
-		{"step":"polled","messages":["?Gathering sources...","?Analyzing content...","?Found multiple interpretations for \"bridges\". Requesting clarification...","?Generating report..."],"statuses":["working","input_required","?working","completed"]}
+		{"step":"polled","messages":["?Gathering sources...","?Analyzing content...","?Found multiple interpretations for \"bridges\". Requesting clarification...","?Generating report..."],"statuses":["working","?input_required","?working","input_required","?working","completed"]}
 		{"step":"outcome","status":"completed"}
 		{"step":"result","isError":false,"text":"# Research Report: bridges (technical)\n*"}`,
 }
