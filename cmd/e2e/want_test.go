@@ -447,7 +447,7 @@ var modernOnEverything = map[string]string{
 		{"step":"result","isError":false,"text":"# Research Report: bridges\n*"}`,
 	"everything-question": `{"step":"created","kind":"task"}
 		{"step":"question","key":"*","message":"The research query \"bridges\" could have multiple interpretations. Please clarify what you're looking for:","mode":"form","scope":"task"}
-		{"step":"polled","messages":["?Gathering sources...","?Analyzing content...","?Found multiple interpretations for \"bridges\". Requesting clarification...","?Generating report..."],"statuses":["working","?input_required","?working","input_required","?working","completed"]}
+		{"step":"polled","messages":["?Gathering sources...","?Analyzing content...","?Found multiple interpretations for \"bridges\". Requesting clarification...","?Continuing with interpretation: \"technical\"...","?Generating report..."],"statuses":["working","?input_required","?working","input_required","?working","completed"]}
 		{"step":"outcome","status":"completed"}
 		{"step":"result","isError":false,"text":"# Research Report: bridges (technical)\n*"}`,
 }
