@@ -54,6 +54,8 @@ type legacySession struct {
 	Waiting waiter `json:",omitzero"`
 	Request []byte `json:",omitempty"`
 	Modern  string `json:",omitempty"` // modern revision to fall back to
+	// ModernTasks: the modern face has the tasks extension.
+	ModernTasks bool `json:",omitempty"`
 }
 
 func (s *legacySession) Step(x *Exec, ev Event) {
@@ -174,7 +176,7 @@ func (s *legacySession) initialize(x *Exec, ev Event) {
 	s.Version = translate.NegotiateLegacy(asked)
 	s.Waiting = waiter{Stream: ev.Label, ID: json.RawMessage(m.ID.Raw())}
 	if ev.Face.Era == translate.Modern {
-		s.Modern = ev.Face.Version
+		s.Modern, s.ModernTasks = ev.Face.Version, ev.Face.Tasks
 	}
 	if ev.Face.Era == translate.Modern && !ev.Face.Dual {
 		s.discover(x)
@@ -263,7 +265,7 @@ func (s *legacySession) initialized(x *Exec, ev Event) {
 		s.UpSession = ev.Frame.HTTP.Header.Get(headerSession)
 	}
 	version, _ := m.Result().Get("protocolVersion").Str()
-	less := s.UpSession == "" || !translate.LegacyTakesTasks(m.Result().Get("capabilities"))
+	less := s.UpSession == "" || s.ModernTasks && !translate.LegacyTakesTasks(m.Result().Get("capabilities"))
 	if s.Modern != "" && less && s.Version == translate.LatestLegacy {
 		if s.UpSession != "" {
 			x.Do(Open{Label: "delete", Upstream: x.r.upstream, As: s.Principal, Out: Outgoing{Verb: http.MethodDelete, Session: s.UpSession, Version: version}})
@@ -296,7 +298,7 @@ func (s *legacySession) ready(x *Exec, raw []byte) {
 	x.Do(counted(countSessions, s.Limit, 1)...) // before the client can ask for more
 	x.Do(Send{Stream: s.Waiting.Stream, Out: Out{Raw: raw, Final: true, Header: http.Header{headerSession: {s.ID}}}})
 	x.Do(Wake{Name: "idle", At: x.Now.Add(x.Policy.SessionIdle)})
-	s.Waiting, s.Request, s.Modern = waiter{}, nil, ""
+	s.Waiting, s.Request, s.Modern, s.ModernTasks = waiter{}, nil, "", false
 }
 
 func (s *legacySession) serverEnd(x *Exec, ev Event) {
@@ -306,7 +308,13 @@ func (s *legacySession) serverEnd(x *Exec, ev Event) {
 		x.Do(Wake{Name: "listen", At: x.Now.Add(backoff(x.Policy.RetryAfter, s.ListenTries))})
 		return
 	}
-	if s.Phase == sessionReady || (ev.Label != "init" && ev.Label != "discover") {
+	// A dual-era server's initialize ends after its answer, when its modern
+	// face may be asked already.
+	awaited := "init"
+	if s.Era == translate.Modern {
+		awaited = "discover"
+	}
+	if s.Phase == sessionReady || ev.Label != awaited {
 		return
 	}
 	x.Do(Send{Stream: s.Waiting.Stream, Out: failedOut(translate.Legacy, s.Waiting.id(), ev)}, Done{})
