@@ -14,8 +14,10 @@ import (
 )
 
 // execute carries effects out in order. Everything here is quick: exchanges
-// run in goroutines of their own, client streams never block.
-func (r *Runner) execute(id OpID, b *base, x *Exec) {
+// run in goroutines of their own, client streams never block, and what an
+// operation is told it takes in before the next effect, or it is left to the
+// caller as workBox says.
+func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 	for _, e := range x.effects {
 		switch e := e.(type) {
 		case Send:
@@ -29,7 +31,9 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) {
 		case Unwake:
 			r.unwake(id, e.Name)
 		case Tell:
-			r.deliver(e.To, Event{Kind: EvOp, From: id, Name: e.Name, Data: e.Data})
+			if r.enqueue(e.To, Event{Kind: EvOp, From: id, Name: e.Name, Data: e.Data}) {
+				left = append(left, r.workBox(e.To, r.store.Claim)...)
+			}
 		case Ask:
 			r.ask(id, e)
 		case Unask:
@@ -50,11 +54,14 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) {
 		case Add:
 			r.add(countKey(e.Name), e.N)
 		case Attach:
-			r.attachID(e.Stream, e.Op)
+			if r.attachID(e.Stream, e.Op) {
+				left = append(left, e.Op)
+			}
 		case Done:
 			r.finish(id, b)
 		}
 	}
+	return left
 }
 
 // openAt and shutAt are Open and Shut with the exchange's own name.
@@ -103,11 +110,11 @@ func (r *Runner) attach(s *ClientStream, op OpID) {
 
 // attachID is attach for an operation that hands its stream on. The runner
 // that holds the stream does it; one whose reader has left meanwhile is news
-// for op at once.
-func (r *Runner) attachID(stream string, op OpID) {
+// for op at once. True: the caller has to work op's mailbox off.
+func (r *Runner) attachID(stream string, op OpID) bool {
 	if holder := streamRunner(stream); holder != r.id {
 		r.post(holder, inboxItem{Stream: stream, Op: op})
-		return
+		return false
 	}
 	r.mu.Lock()
 	a := r.streams[stream]
@@ -115,9 +122,7 @@ func (r *Runner) attachID(stream string, op OpID) {
 		a.op = op
 	}
 	r.mu.Unlock()
-	if a == nil {
-		r.deliver(op, Event{Kind: EvClientGone, Label: stream})
-	}
+	return a == nil && r.enqueue(op, Event{Kind: EvClientGone, Label: stream})
 }
 
 func (r *Runner) gone(s *ClientStream) {
@@ -349,23 +354,45 @@ func (r *Runner) post(runner string, item inboxItem) {
 
 // followInbox carries out what other runners ask of the sockets held here.
 func (r *Runner) followInbox() {
-	var after uint64
 	for r.ctx.Err() == nil {
-		entries, err := r.store.Read(r.ctx, inboxLog(r.id), after, 64)
-		if errors.Is(err, ErrNotFound) {
-			r.metrics.Dropped("inbox")
-			after++
-			continue
-		}
-		if err != nil {
+		r.inbox.Lock()
+		after := r.inboxSeq
+		r.inbox.Unlock()
+		_, err := r.store.Read(r.ctx, inboxLog(r.id), after, 1)
+		if err != nil && !errors.Is(err, ErrNotFound) {
 			if r.ctx.Err() == nil {
 				r.log.Error("read inbox", "err", err)
 				sleep(r.ctx, time.Second)
 			}
 			continue
 		}
+		for _, op := range r.drainInbox() {
+			r.workOff(op)
+		}
+	}
+	_ = r.store.Drop(context.WithoutCancel(r.ctx), inboxLog(r.id))
+}
+
+// drainInbox carries out what is in the inbox now, without waiting. The caller
+// has to work the mailboxes left off.
+func (r *Runner) drainInbox() (left []OpID) {
+	r.inbox.Lock()
+	defer r.inbox.Unlock()
+	for {
+		last, err := r.store.Last(r.ctx, inboxLog(r.id))
+		if err != nil || last <= r.inboxSeq {
+			return left
+		}
+		entries, err := r.store.Read(r.ctx, inboxLog(r.id), r.inboxSeq, 64)
+		if errors.Is(err, ErrNotFound) {
+			r.metrics.Dropped("inbox")
+			r.inboxSeq++
+			continue
+		} else if err != nil {
+			return left
+		}
 		for _, e := range entries {
-			after = e.Seq
+			r.inboxSeq = e.Seq
 			var item inboxItem
 			if json.Unmarshal(e.Value, &item) != nil {
 				continue
@@ -374,13 +401,14 @@ func (r *Runner) followInbox() {
 			case item.Out != nil:
 				r.send(item.Stream, *item.Out)
 			case item.Stream != "":
-				r.attachID(item.Stream, item.Op)
+				if r.attachID(item.Stream, item.Op) {
+					left = append(left, item.Op)
+				}
 			default:
 				r.shut(item.Op, item.Label, item.Exchange)
 			}
 		}
 	}
-	_ = r.store.Drop(context.WithoutCancel(r.ctx), inboxLog(r.id))
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -196,6 +196,8 @@ type base struct {
 	Ups   map[string]string    `json:"u,omitempty"`
 	// Slots name the messages kept beside the state (Exec.Keep).
 	Slots []string `json:"b,omitempty"`
+	// By is the runner that took the last step.
+	By string `json:"r,omitempty"`
 }
 
 func (b *base) ops() *base { return b }

@@ -236,7 +236,7 @@ func (s *legacySim) answer(x *simExchange, m *jsonrpc.Message) {
 		bad("an answer to what the server never asked: %s", m.Raw)
 	case q.answers > 0:
 		bad("%s is answered twice: %s", q.qid, m.Raw)
-	case !q.told.IsZero() && q.told.Before(q.tried) && m.Kind == jsonrpc.Response:
+	case !q.told.IsZero() && q.told.Before(q.tried) && m.Kind == jsonrpc.Response && !q.on.closed.Equal(q.told): // else its stream was closed before it was read
 		bad("%s is answered after it was withdrawn or over: %s", q.qid, m.Raw)
 	}
 	if q != nil {

@@ -310,6 +310,8 @@ type simExchange struct {
 	env  *translate.Envelope
 	at   time.Time
 	done <-chan struct{}
+
+	closed time.Time // when the proxy was done with it; under m.mu
 }
 
 func (c simConn) Do(ctx context.Context, out session.Outgoing) (session.Stream, error) {
@@ -337,6 +339,11 @@ func (c simConn) Do(ctx context.Context, out session.Outgoing) (session.Stream, 
 		}
 		return nil, dialError("unreachable")
 	}
+	context.AfterFunc(ctx, func() {
+		m.mu.Lock()
+		x.closed = time.Now()
+		m.mu.Unlock()
+	})
 	m.note("    up %s %s %s", out.Verb, out.Session, metaText.ReplaceAll(out.Msg, nil))
 	m.wg.Go(func() {
 		m.serve(x)

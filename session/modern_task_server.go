@@ -268,10 +268,13 @@ func (t *modernTask) cancelled(x *Exec, m *jsonrpc.Message) {
 // key never used again in this task's life.
 func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
 	for _, q := range t.Park.Open {
-		if string(q.ID) == string(m.ID.Raw()) {
+		if rawID(q.ID).Key() == m.ID.Key() {
 			t.sayAgain(x)
 			return // the same request on a second stream
 		}
+	}
+	if t.Park.repeats(m.ID, t.Ready.Session) {
+		return
 	}
 	if t.Final || len(t.Park.Open) >= maxQuestions {
 		if t.Final {
@@ -424,6 +427,7 @@ func (t *modernTask) said(x *Exec, ev Event) {
 	for i, q := range t.Park.Open {
 		if ev.Label == "say-"+q.Key {
 			x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
+			t.Park.said(q.ID, t.Ready.Session)
 			t.Park.Open = append(t.Park.Open[:i], t.Park.Open[i+1:]...)
 			return
 		}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"taskbridge/translate"
@@ -36,6 +37,27 @@ type parked struct {
 	Keys   int         `json:",omitempty"`
 	Nonce  string      `json:",omitempty"` // of the state the client holds now
 	Digest []byte      `json:",omitempty"`
+	// Said are the ids of the last questions whose answers the server took in
+	// session SaidIn: one that comes again there is the same one, delivered late
+	// (2025-11-25 basic: an id is never used again within a session).
+	Said   [][]byte `json:",omitempty"`
+	SaidIn string   `json:",omitempty"`
+}
+
+// said notes that the server has the answer to id.
+func (p *parked) said(id []byte, session string) {
+	if p.SaidIn != session {
+		p.Said, p.SaidIn = nil, session
+	}
+	p.Said = append(p.Said, id)
+	if over := len(p.Said) - maxQuestions; over > 0 {
+		p.Said = p.Said[over:]
+	}
+}
+
+// repeats says whether the server has had its answer to id.
+func (p *parked) repeats(id jsonrpc.ID, session string) bool {
+	return p.SaidIn == session && slices.ContainsFunc(p.Said, func(said []byte) bool { return rawID(said).Key() == id.Key() })
 }
 
 func (p *parked) asking() bool {

@@ -89,6 +89,9 @@ type Runner struct {
 	wg     sync.WaitGroup
 	seq    atomic.Uint64 // client stream numbers
 
+	inbox    sync.Mutex // held while the inbox is worked off; protects inboxSeq
+	inboxSeq uint64     // the last entry carried out
+
 	mu      sync.Mutex // protects the maps below; never held over I/O or a step
 	lag     *sync.Cond // on mu: a long mailbox got shorter
 	boxes   map[OpID]*mailbox
@@ -226,7 +229,16 @@ func (r *Runner) deliverPaced(id OpID, ev Event) {
 // else is at it, works the mailbox off. Events of one sender keep their
 // order; an operation is never stepped by two goroutines of this runner.
 func (r *Runner) deliver(id OpID, ev Event) {
+	if r.enqueue(id, ev) {
+		r.workOff(id)
+	}
+}
+
+// enqueue is deliver without the work; true: the caller has to work the
+// mailbox off.
+func (r *Runner) enqueue(id OpID, ev Event) bool {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	box := r.boxes[id]
 	if box == nil {
 		box = &mailbox{}
@@ -234,15 +246,48 @@ func (r *Runner) deliver(id OpID, ev Event) {
 	}
 	box.events = append(box.events, ev)
 	if box.running {
-		r.mu.Unlock()
-		return
+		return false
 	}
 	box.running = true
+	return true
+}
+
+// workOff steps an operation until its mailbox is empty.
+func (r *Runner) workOff(id OpID) {
+	for _, left := range r.workBox(id, r.store.Acquire) {
+		r.workOff(left)
+	}
+}
+
+// stepLease: how long a runner that dies in a step holds the operation up.
+const stepLease = 30 * time.Second
+
+// workBox is workOff with a way to claim the operation. Of all runners one at a
+// time steps an operation and carries the effects out, so that these happen in
+// the order of the steps. An operation that is told something by another is
+// stepped within that one's step where that takes no waiting: two that wait
+// for each other would wait for ever. What was not is left to the caller, to be
+// worked off when it holds no claim.
+func (r *Runner) workBox(id OpID, claim func(ctx context.Context, key, holder string, ttl time.Duration) (uint64, error)) (left []OpID) {
+	key := opKey(id)
+	r.mu.Lock()
+	box := r.boxes[id]
 	for len(box.events) > 0 {
+		r.mu.Unlock()
+		_, err := claim(r.ctx, key, r.id, stepLease)
+		if errors.Is(err, ErrHeld) {
+			return append(left, id)
+		}
+		r.mu.Lock()
 		next := box.events[0]
 		box.events = box.events[1:]
 		r.mu.Unlock()
-		r.step(id, next)
+		if err == nil {
+			left = append(left, r.step(id, next)...)
+			_ = r.store.Release(context.Background(), key, r.id)
+		} else if r.ctx.Err() == nil {
+			r.log.Error("claim operation", "kind", id.Kind(), "err", err)
+		}
 		r.mu.Lock()
 		if len(box.events) == maxBox-1 {
 			r.lag.Broadcast()
@@ -250,19 +295,20 @@ func (r *Runner) deliver(id OpID, ev Event) {
 	}
 	delete(r.boxes, id)
 	r.mu.Unlock()
+	return left
 }
 
-// step loads an operation, steps it and stores it again, until no other
-// runner was faster; then it carries the effects out.
-func (r *Runner) step(id OpID, ev Event) {
+// step loads an operation, steps it, stores it again and carries the effects
+// out; the caller has claimed it. It returns what workBox does.
+func (r *Runner) step(id OpID, ev Event) (left []OpID) {
 	make, ok := kinds[id.Kind()]
 	if !ok {
 		r.log.Error("unknown kind of operation", "kind", id.Kind())
-		return
+		return nil
 	}
-	ev.Now = time.Now()
 	key := opKey(id)
-	for {
+	ev.Now = time.Now()
+	for { // again only where the claim lapsed and another runner was faster
 		m := make()
 		entry, err := r.store.Get(r.ctx, key)
 		switch {
@@ -270,33 +316,39 @@ func (r *Runner) step(id OpID, ev Event) {
 			entry.Version = Absent
 		case err != nil:
 			r.log.Error("read operation", "kind", id.Kind(), "err", err)
-			return
+			return nil
 		default:
 			if m, err = r.warm.take(id, entry, m); err != nil {
 				r.log.Error("operation state is damaged; it is dropped", "kind", id.Kind(), "err", err)
 				_ = r.store.Delete(r.ctx, key, entry.Version)
-				return
+				return nil
 			}
 		}
-		x := &Exec{ID: id, Now: ev.Now, Policy: &r.policy, r: r}
-		if ev.exchange != "" && m.ops().Ups[ev.Label] != ev.exchange {
-			return // of an exchange that was shut or replaced meanwhile
+		b := m.ops()
+		if ev.exchange != "" && b.Ups[ev.Label] != ev.exchange {
+			return nil // of an exchange that was shut or replaced meanwhile
 		}
-		before(m.ops(), ev)
-		x.heard = ev.exchange
+		moved := b.By != "" && b.By != r.id
+		b.By = r.id
+		before(b, ev)
+		x := &Exec{ID: id, Now: ev.Now, Policy: &r.policy, r: r, heard: ev.exchange}
 		m.Step(x, ev)
-		r.settle(m.ops(), x)
+		r.settle(b, x)
 		version, err := r.save(key, entry.Version, m, x.done)
-		if err == nil {
-			r.execute(id, m.ops(), x)
-			if !x.done {
-				r.warm.put(id, version, m)
-			}
-			return
-		} else if !errors.Is(err, ErrConflict) {
+		if errors.Is(err, ErrConflict) {
+			continue
+		} else if err != nil {
 			r.log.Error("write operation", "kind", id.Kind(), "err", err)
-			return
+			return nil
 		}
+		if moved { // what the other runner asked of our sockets comes first
+			left = r.drainInbox()
+		}
+		left = append(left, r.execute(id, b, x)...)
+		if !x.done {
+			r.warm.put(id, version, m)
+		}
+		return left
 	}
 }
 

@@ -60,6 +60,10 @@ type Store interface {
 	// grows with each change of owner; the same holder renews and keeps its
 	// fence, unless the claim has lapsed. ErrHeld while another owns it.
 	Claim(ctx context.Context, key, holder string, ttl time.Duration) (fence uint64, err error)
+	// Acquire is Claim that waits while another owns the key: until that one
+	// releases it, its ttl is over, or ctx ends. Of several that wait any one
+	// may be next.
+	Acquire(ctx context.Context, key, holder string, ttl time.Duration) (fence uint64, err error)
 	// Release gives a claim up early; a foreign or lapsed one is left alone.
 	Release(ctx context.Context, key, holder string) error
 
@@ -69,6 +73,8 @@ type Store interface {
 	// of them, or the context's error. ErrNotFound: entries after seq have
 	// already left the log, so the reader has a gap.
 	Read(ctx context.Context, log string, after uint64, limit int) ([]LogEntry, error)
+	// Last returns the newest Seq of a log, 0 if it has none. It never waits.
+	Last(ctx context.Context, log string) (seq uint64, err error)
 	// Drop removes a log; readers that wait on it go on waiting. The next
 	// Append begins a new log at Seq 1.
 	Drop(ctx context.Context, log string) error

@@ -46,6 +46,8 @@ type claim struct {
 	holder string
 	fence  uint64
 	until  time.Time
+	// freed is closed when the claim is released; nil while nobody waits.
+	freed chan struct{}
 }
 
 // log holds entries whose Seq has no gaps; it is never empty.
@@ -228,6 +230,11 @@ func (s *Store) Claim(ctx context.Context, key, holder string, ttl time.Duration
 	if err := s.usable(ctx); err != nil {
 		return 0, err
 	}
+	return s.claim(key, holder, ttl)
+}
+
+// claim needs s.mu.
+func (s *Store) claim(key, holder string, ttl time.Duration) (uint64, error) {
 	now := time.Now()
 	c, ok := s.claims[key]
 	live := ok && now.Before(c.until)
@@ -236,6 +243,10 @@ func (s *Store) Claim(ctx context.Context, key, holder string, ttl time.Duration
 		return 0, session.ErrHeld
 	case !live:
 		s.last++
+		if c.freed != nil {
+			close(c.freed) // they look whom it belongs to now
+			c.freed = nil
+		}
 		c.fence = s.last
 	}
 	c.holder, c.until = holder, now.Add(ttl)
@@ -243,12 +254,55 @@ func (s *Store) Claim(ctx context.Context, key, holder string, ttl time.Duration
 	if len(s.claims) >= s.sweep {
 		for k, c := range s.claims {
 			if !now.Before(c.until) {
+				if c.freed != nil {
+					close(c.freed)
+				}
 				delete(s.claims, k)
 			}
 		}
 		s.sweep = max(1024, 2*len(s.claims))
 	}
 	return c.fence, nil
+}
+
+// Acquire implements session.Store.
+func (s *Store) Acquire(ctx context.Context, key, holder string, ttl time.Duration) (uint64, error) {
+	if ttl <= 0 {
+		return 0, fmt.Errorf("claim %q: ttl %v is not positive", key, ttl)
+	}
+	for {
+		fence, freed, until, err := s.claimOrWait(ctx, key, holder, ttl)
+		if freed == nil {
+			return fence, err
+		}
+		lapse := time.NewTimer(time.Until(until))
+		select {
+		case <-freed:
+		case <-lapse.C:
+		case <-s.done:
+		case <-ctx.Done():
+		}
+		lapse.Stop()
+	}
+}
+
+// claimOrWait returns a fence, an error, or what to wait on.
+func (s *Store) claimOrWait(ctx context.Context, key, holder string, ttl time.Duration) (fence uint64, freed chan struct{}, until time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return 0, nil, time.Time{}, err
+	}
+	fence, err = s.claim(key, holder, ttl)
+	if err == nil {
+		return fence, nil, time.Time{}, nil
+	}
+	c := s.claims[key]
+	if c.freed == nil {
+		c.freed = make(chan struct{})
+		s.claims[key] = c
+	}
+	return 0, c.freed, c.until, nil
 }
 
 // Release implements session.Store.
@@ -258,7 +312,10 @@ func (s *Store) Release(ctx context.Context, key, holder string) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if s.claims[key].holder == holder {
+	if c, ok := s.claims[key]; ok && c.holder == holder {
+		if c.freed != nil {
+			close(c.freed)
+		}
 		delete(s.claims, key)
 	}
 	return nil
@@ -351,6 +408,20 @@ func (s *Store) leave(name string, w *wait) {
 	if w.readers == 0 && s.waits[name] == w {
 		delete(s.waits, name)
 	}
+}
+
+// Last implements session.Store.
+func (s *Store) Last(ctx context.Context, name string) (uint64, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return 0, err
+	}
+	l, ok := s.logs[name]
+	if !ok {
+		return 0, nil
+	}
+	return l.entries[len(l.entries)-1].Seq, nil
 }
 
 // Drop implements session.Store.

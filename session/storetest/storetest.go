@@ -46,6 +46,8 @@ func RunShared(t *testing.T, open func(t *testing.T) (a, b session.Store)) {
 		{"Claim", testClaim},
 		{"ClaimLapses", testClaimLapses},
 		{"ConcurrentClaim", testConcurrentClaim},
+		{"Acquire", testAcquire},
+		{"ConcurrentAcquire", testConcurrentAcquire},
 		{"Log", testLog},
 		{"LogBound", testLogBound},
 		{"LogGap", testLogGap},
@@ -70,6 +72,9 @@ func RunShared(t *testing.T, open func(t *testing.T) (a, b session.Store)) {
 func RunVirtual(t *testing.T, open func(t *testing.T) session.Store) {
 	t.Run("ClaimClock", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { testClaimClock(t, open(t)) })
+	})
+	t.Run("AcquireClock", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { testAcquireClock(t, open(t)) })
 	})
 	t.Run("ReadClock", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { testReadClock(t, open(t)) })
@@ -488,6 +493,13 @@ func read(t *testing.T, s session.Store, log string, after uint64, limit int) st
 	return b.String()
 }
 
+func wantLast(t *testing.T, s session.Store, log string, want uint64) {
+	t.Helper()
+	if n, err := s.Last(t.Context(), log); err != nil || n != want {
+		t.Fatalf("Last(%q) = %d, %v, want %d", log, n, err, want)
+	}
+}
+
 func testLog(t *testing.T, a, b session.Store) {
 	for _, log := range names {
 		for i := range uint64(3) {
@@ -504,6 +516,8 @@ func testLog(t *testing.T, a, b session.Store) {
 	if got := read(t, b, "a", 1, 1); got != "2:v1 " {
 		t.Fatalf("one entry after 1: %s", got)
 	}
+	wantLast(t, b, "a", 3)
+	wantLast(t, b, "none", 0)
 	if got := read(t, b, "a", 2, 0); got != "3:v2 " {
 		t.Fatalf("entries after 2: %s", got)
 	}
@@ -651,9 +665,11 @@ func testDrop(t *testing.T, a, b session.Store) {
 	}
 	appendTo(t, a, "l", "old", 4)
 	appendTo(t, a, "l", "old", 4)
+	wantLast(t, b, "l", 2)
 	if err := b.Drop(t.Context(), "l"); err != nil {
 		t.Fatal(err)
 	}
+	wantLast(t, a, "l", 0)
 	got := make(chan error, 1)
 	go func() {
 		es, err := b.Read(t.Context(), "l", 0, 4)
@@ -757,9 +773,11 @@ func each(ctx context.Context, s session.Store) map[string]error {
 	_, errs["Take"] = s.Take(ctx, "k")
 	_, errs["List"] = s.List(ctx, "", "", 1)
 	_, errs["Claim"] = s.Claim(ctx, "c", "A", time.Minute)
+	_, errs["Acquire"] = s.Acquire(ctx, "c", "A", time.Minute)
 	errs["Release"] = s.Release(ctx, "c", "A")
 	_, errs["Append"] = s.Append(ctx, "l", []byte("y"), 1)
 	_, errs["Read"] = s.Read(ctx, "l", 0, 1)
+	_, errs["Last"] = s.Last(ctx, "l")
 	errs["Drop"] = s.Drop(ctx, "l")
 	return errs
 }
