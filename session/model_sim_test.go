@@ -501,7 +501,12 @@ func (m *sim) send(q *simReq, caller session.Caller, verb string, raw []byte, he
 	}
 	r := m.runner()
 	ctx, cancel := context.WithCancel(m.ctx)
+	m.mu.Lock()
 	q.m, q.stream, q.cancel, q.at = m, r.NewStream(), cancel, time.Now()
+	if !q.dropped.IsZero() { // before it was sent at all
+		cancel()
+	}
+	m.mu.Unlock()
 	taken := make(chan struct{})
 	m.wg.Go(func() {
 		defer cancel()
@@ -559,8 +564,11 @@ func (m *sim) drop(q *simReq) {
 	if q.live() {
 		q.dropped = time.Now()
 	}
+	cancel := q.cancel
 	m.mu.Unlock()
-	q.cancel()
+	if cancel != nil {
+		cancel()
+	}
 }
 
 // leave lets days pass while nobody can be reached: nothing may be left.
