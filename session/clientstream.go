@@ -31,6 +31,9 @@ type Out struct {
 // stream alone waits for room first (waitRoom).
 type ClientStream struct {
 	ID string
+	// version is the client's revision where it numbers errors in a way of its
+	// own; set before anything is sent.
+	version string
 
 	mu     sync.Mutex // protects the fields below
 	queue  []Out
@@ -56,6 +59,9 @@ func NewClientStream(id string, max int) *ClientStream {
 // Send queues o and says whether it was taken: false once the stream has
 // ended, its reader has left, or its bound is passed (which ends it).
 func (s *ClientStream) Send(o Out) bool {
+	if s.version != "" {
+		o.Raw = translate.ErrorToClient(o.Raw, s.version)
+	}
 	s.mu.Lock()
 	if s.ended || s.gone {
 		s.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -48,7 +49,11 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 			r.snaps.Put(e.Key, e.Value)
 		case Loss:
 			r.metrics.Loss(e.What)
-			r.log.Debug("translation loss", "what", e.What)
+			level := slog.LevelDebug
+			if e.Why != "" {
+				level = slog.LevelWarn
+			}
+			r.log.Log(r.ctx, level, "translation loss", "what", e.What, "why", e.Why)
 		case Audit:
 			r.log.Info("audit", "what", e.What, "task", r.handles.MaskText("task", e.Task))
 		case Add:
@@ -268,6 +273,7 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Ev
 		if f.HTTP == nil {
 			f.HTTP = env
 		}
+		f.Msg = translate.ErrorFromServer(f.Msg, e.Out.Version)
 		if f.Msg.Kind == jsonrpc.Response || f.Msg.Kind == jsonrpc.ErrorResponse {
 			ex.answered.Store(e.Out.Verb == http.MethodPost)
 		}

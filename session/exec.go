@@ -218,6 +218,7 @@ var kinds = map[string]func() machine{
 	"lcall":   func() machine { return new(legacyCall) },
 	"ltask":   func() machine { return new(legacyTask) },
 	"llist":   func() machine { return new(legacyList) },
+	"marks":   func() machine { return new(headerMarks) },
 	"lwatch":  func() machine { return new(taskWatch) },
 	"mcall":   func() machine { return new(modernCall) },
 	"mtask":   func() machine { return new(modernTask) },

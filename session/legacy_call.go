@@ -38,6 +38,10 @@ type legacyCall struct {
 	State     []byte    `json:",omitempty"` // requestState to echo
 	Asking    bool      `json:",omitempty"` // the task asks for us; the call goes on with its answers
 	Gone      bool      `json:",omitempty"` // the client has closed its stream, which is no cancel
+	// Relist is "asked" while the tool list is fetched anew for this call, then
+	// "done"; Marks are the mirrored arguments it was last sent with.
+	Relist string `json:",omitempty"`
+	Marks  []byte `json:",omitempty"`
 }
 
 func (c *legacyCall) Step(x *Exec, ev Event) {
@@ -51,7 +55,7 @@ func (c *legacyCall) Step(x *Exec, ev Event) {
 	case EvServer:
 		c.server(x, ev)
 	case EvServerEnd:
-		if c.Stream != "" && len(c.Questions.Open) == 0 && !c.Asking && ev.Label == "up" && !c.up("up") {
+		if c.Stream != "" && len(c.Questions.Open) == 0 && !c.Asking && c.Relist != "asked" && ev.Label == "up" && !c.up("up") {
 			c.failed(x, failedOut(translate.Legacy, rawID(c.ID), ev))
 		}
 	case EvTimer:
@@ -79,6 +83,9 @@ func (c *legacyCall) Step(x *Exec, ev Event) {
 	case EvOp:
 		if ev.Name == "answers" { // of questions asked under the task
 			c.sendAgain(x, ev.Data)
+		}
+		if ev.Name == "marks" {
+			c.relisted(x)
 		}
 		if ev.Name == "shut" { // tasks/cancel of the task this call runs under
 			x.Free(string(x.ID))
@@ -114,7 +121,10 @@ func (c *legacyCall) client(x *Exec, ev Event) {
 	if translate.CanRequireInput(m.Method) {
 		x.Keep(&c.base, slotRequest, raw)
 	}
-	c.openAs(x, raw, modernHeaders(m, ev.Caller.Header), sess.ServerVersion)
+	header := modernHeaders(m, ev.Caller.Header)
+	if c.mirror(x, sess, m, header) {
+		c.openAs(x, raw, header, sess.ServerVersion)
+	}
 }
 
 // admit checks params.task and sets room aside for a result we may hold.
@@ -143,8 +153,14 @@ func (c *legacyCall) admit(x *Exec, task jsonrpc.Value) bool {
 	return true
 }
 
-func (c *legacyCall) open(x *Exec, raw []byte, version string, header http.Header) {
-	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: c.As, Out: modernOut(raw, version, header), Feeds: c.Stream})
+// open sends the call again with the headers it needs.
+func (c *legacyCall) open(x *Exec, raw []byte, version string) {
+	out := modernOut(raw, version, nil)
+	sess := new(legacySession)
+	if m, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil && x.r.load(sessionOp(c.Session), sess) && !c.mirror(x, sess, m, out.Header) {
+		return
+	}
+	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: c.As, Out: out, Feeds: c.Stream})
 }
 
 // openAs is open where the headers are known already.
@@ -167,7 +183,7 @@ func (c *legacyCall) server(x *Exec, ev Event) {
 			c.error(x, ev)
 			return
 		}
-		c.result(x, m)
+		c.result(x, ev)
 	}
 }
 
@@ -189,6 +205,19 @@ func (c *legacyCall) error(x *Exec, ev Event) {
 		c.declare(x)
 		return
 	}
+	if c.headerMissed(x, ev) {
+		return
+	}
+	c.refused(x, m.Raw)
+}
+
+// refused: the server's error is the call's answer, or its task's.
+func (c *legacyCall) refused(x *Exec, answer []byte) {
+	m, err := jsonrpc.Decode(answer, jsonrpc.Limits{})
+	if err != nil {
+		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "", nil))
+		return
+	}
 	raw, _ := translate.ResultToLegacy(c.Method, m, false)
 	if c.Handle != "" {
 		x.Free(string(x.ID))
@@ -205,7 +234,7 @@ func (c *legacyCall) error(x *Exec, ev Event) {
 // Capability Negotiation).
 func missingTasks(e jsonrpc.Value) bool {
 	code, _ := e.Get("code").Int()
-	if code != -32021 && code != -32003 {
+	if code != -32021 {
 		return false
 	}
 	return e.Get("data").Get("requiredCapabilities").Get("extensions").Get(translate.ExtTasks).Exists()
@@ -221,7 +250,7 @@ func (c *legacyCall) declare(x *Exec) {
 	c.Declared = true
 	raw := translate.RequestToModern(m, sess.modernRequest(true))
 	x.Keep(&c.base, slotRequest, raw)
-	c.open(x, raw, sess.ServerVersion, nil)
+	c.open(x, raw, sess.ServerVersion)
 }
 
 // again reads what a retry needs; without it the call fails.
@@ -235,7 +264,8 @@ func (c *legacyCall) again(x *Exec) (*jsonrpc.Message, *legacySession, bool) {
 	return m, sess, true
 }
 
-func (c *legacyCall) result(x *Exec, m *jsonrpc.Message) {
+func (c *legacyCall) result(x *Exec, ev Event) {
+	m := ev.Frame.Msg
 	result := m.Result()
 	kind, _ := result.Get("resultType").Str()
 	if task := translate.TaskOf(result); c.Method == "tools/call" && (task.Exists() || kind == "task") {
@@ -256,6 +286,9 @@ func (c *legacyCall) result(x *Exec, m *jsonrpc.Message) {
 	}
 	sess := new(legacySession)
 	tasks := c.Method == "tools/list" && x.r.load(sessionOp(c.Session), sess) && sess.Tasks
+	if c.Method == "tools/list" && ev.Frame.HTTP != nil { // other transports have no headers
+		m = c.listed(x, sess, m)
+	}
 	raw, lost := translate.ResultToLegacy(c.Method, m, tasks)
 	for _, l := range lost {
 		x.Do(Loss{What: string(l)})
@@ -477,7 +510,7 @@ func (c *legacyCall) sendAgain(x *Exec, responses []byte) {
 		e.Set(m.Params(), "requestState", c.State)
 	}
 	c.Questions, c.Asking = questions{}, false
-	c.open(x, e.Bytes(), c.Version, nil)
+	c.open(x, e.Bytes(), c.Version)
 }
 
 func (c *legacyCall) answer(x *Exec, ev Event) {

@@ -111,6 +111,11 @@ func (c *modernCall) client(x *Exec, ev Event) {
 	if translate.CanRequireInput(m.Method) && c.Asks {
 		c.Park.Digest = translate.CallDigest(m)
 	}
+	if why := mismatched(x, ev.Caller, m); why != "" {
+		x.refuse(c.Stream, translate.Modern, m.ID, translate.CondHeaderMismatch, why, nil)
+		x.Do(Done{})
+		return
+	}
 	if c.LogLevel != "" && levelRank(c.LogLevel) < 0 {
 		x.refuse(c.Stream, translate.Modern, m.ID, translate.CondInvalidParams, "unknown log level", nil)
 		x.Do(Done{})
@@ -372,6 +377,10 @@ func (c *modernCall) response(x *Exec, ev Event) {
 	if c.Gone {
 		x.Do(Done{})
 		return
+	}
+	if c.Method == "tools/list" && !c.Private {
+		_, page, _ := translate.MarkedTools(m)
+		learnMarks(x, marksOf(x, c.As), page)
 	}
 	raw := translate.ResultToModern(c.Method, m, c.ID, c.Ready.ServerInfo)
 	c.finish(x, Out{Raw: sealCursor(x, raw, c.Method, c.Owner), Final: true})

@@ -164,7 +164,12 @@ type (
 		Value []byte
 	}
 	// Loss counts something the other dialect cannot say (translate/losses.go).
-	Loss struct{ What string }
+	// Why, if given, is worth a warning: what was lost and the reason, peer text
+	// quoted and clipped.
+	Loss struct {
+		What string
+		Why  string
+	}
 	// Audit writes one audit line: creation, retrieval, cancel, refusal.
 	Audit struct {
 		What string

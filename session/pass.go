@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"taskbridge/translate"
@@ -21,6 +22,7 @@ type passCall struct {
 	Session string    `json:",omitempty"` // our session
 	Owner   Principal `json:",omitempty"`
 	Begun   bool      `json:",omitempty"`
+	Revised bool      `json:",omitempty"` // sent at a revision that is not the client's
 	Post    *passPost `json:",omitempty"` // a message of ours that must arrive
 }
 
@@ -135,8 +137,20 @@ func (p *passCall) client(x *Exec, ev Event) {
 			}
 			out.Msg = raw
 		}
+		p.revise(ev.Face, &out)
 	}
 	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: ev.Caller.Principal, Out: out, Feeds: ev.Label})
+}
+
+// revise sends a message at a revision the server speaks where the client's is
+// another: modern revisions differ in error numbers only.
+func (p *passCall) revise(face Face, out *Outgoing) {
+	if p.Era != translate.Modern || len(face.Versions) == 0 || slices.Contains(face.Versions, out.Version) {
+		return
+	}
+	if m, err := jsonrpc.Decode(out.Msg, jsonrpc.Limits{}); err == nil {
+		p.Revised, out.Version, out.Msg = true, face.Version, translate.AtRevision(m, face.Version)
+	}
 }
 
 func (p *passCall) server(x *Exec, ev Event) {
@@ -156,6 +170,11 @@ func (p *passCall) server(x *Exec, ev Event) {
 			x.refuse(p.Stream, p.Era, rawID(p.ID), translate.CondUpstreamBroken, "the server's requestState or cursor is too long", nil)
 			x.Do(Done{})
 			return
+		}
+	}
+	if p.Revised && p.Method == "server/discover" && final {
+		if edited, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
+			raw = translate.DiscoverAtRevision(edited)
 		}
 	}
 	if final && m.ID.IsZero() {

@@ -20,6 +20,9 @@ func (r *Runner) Client(ctx context.Context, in Inbound, s *ClientStream) {
 	}
 	r.creds.Put(in.Caller.Principal, in.Caller.Credential)
 	if in.Caller.Era == translate.Modern {
+		if f, _ := translate.Lookup(in.Caller.Version); f.OldModernCodes {
+			s.version = in.Caller.Version
+		}
 		r.modernClient(ctx, in, s)
 		return
 	}

@@ -43,6 +43,8 @@ type Face struct {
 	// Era is the newest the server speaks; Version its newest revision.
 	Era     translate.Era
 	Version string
+	// Versions are the revisions the server listed; empty: not known.
+	Versions []string
 	// Dual: a legacy face stands beside the modern one.
 	Dual bool
 	// Tasks: the modern face has the tasks extension.

@@ -67,6 +67,9 @@ func (s *stage) clientIn(st *step) {
 	}
 	if e := st.opt("era"); e == "modern" || e == "" && s.era == translate.Modern {
 		in.Caller.Era, in.Caller.Version = translate.Modern, translate.LatestModern
+		if v := st.opt("version"); v != "" {
+			in.Caller.Version = v
+		}
 	}
 	c := &fakeClient{name: name}
 	if st.body != "" {
@@ -414,7 +417,7 @@ func (s *stage) took(st *step, e *fakeExchange) {
 
 // rules hold for everything that goes to a server of an era.
 func (s *stage) rules(e *fakeExchange) {
-	modern := e.out.Version == translate.LatestModern
+	modern := translate.LooksModern(e.out.Version)
 	if e.msg == nil || e.msg.Kind != jsonrpc.Request {
 		return
 	}

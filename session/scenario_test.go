@@ -27,6 +27,7 @@ import (
 // cites the specification and the case. Its sections are steps, in order:
 //
 //	setup            client: legacy | modern; server: legacy | modern | dual;
+//	                 version: the server's only modern revision;
 //	                 policy: NAME VALUE; listen: yes (else our own
 //	                 subscriptions/listen are refused without a step)
 //	vars             lines "NAME JSON": "$NAME" stands for the value
@@ -46,7 +47,7 @@ import (
 // are met first. Whatever the proxy says must be taken by a step before the
 // next client-in, server-in or wait: traffic nobody expects fails.
 //
-// Keys: client-in: principal (A), open, session ($SESSION), verb (POST),
+// Keys: client-in: principal (A), version (the newest), open, session ($SESSION), verb (POST),
 // header. client-out: status, header, at (time since the last step that let
 // something happen), bytes: same (as the server's last message). server-out:
 // verb, header, principal, session, version, at, bytes: same (as the client's
@@ -311,6 +312,9 @@ func (s *stage) setup(st *step) {
 		s.face = session.Face{Era: translate.Legacy, Version: translate.LatestLegacy}
 	default:
 		s.fatalf("server: want legacy, modern or dual")
+	}
+	if v := st.opt("version"); v != "" { // the only modern revision of the server
+		s.face.Version, s.face.Versions = v, []string{v}
 	}
 	s.era = translate.Legacy
 	if st.opt("client") == "modern" {

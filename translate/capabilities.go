@@ -86,14 +86,7 @@ func DiscoverResult(initialize jsonrpc.Value) []byte {
 		}
 	}
 	e.Insert(initialize, "resultType", []byte(`"complete"`))
-	versions := []byte{'['}
-	for i, v := range Versions(Modern) {
-		if i > 0 {
-			versions = append(versions, ',')
-		}
-		versions = jsonrpc.AppendString(versions, v)
-	}
-	e.Insert(initialize, "supportedVersions", append(versions, ']'))
+	e.Insert(initialize, "supportedVersions", modernVersions())
 	e.Insert(initialize, "ttlMs", []byte("0"))
 	e.Insert(initialize, "cacheScope", []byte(`"private"`))
 	if info := initialize.Get("serverInfo"); info.Type() == jsonrpc.Object {

@@ -251,20 +251,3 @@ func doubled(h http.Header) string {
 	}
 	return ""
 }
-
-// CodeFor is the number a revision has for one of our own error codes:
-// 2026-06-30 numbers three of them differently (see Features.OldModernCodes).
-func CodeFor(code int, version string) int {
-	if f, known := Lookup(version); !known || !f.OldModernCodes {
-		return code
-	}
-	switch code {
-	case -32020:
-		return -32001
-	case -32021:
-		return -32003
-	case -32022:
-		return -32004
-	}
-	return code
-}

@@ -9,6 +9,7 @@ const (
 	LossRequestState     Loss = "request_state"
 	LossStructured       Loss = "structured_content"
 	LossOutputSchema     Loss = "output_schema"
+	LossHeaderTool       Loss = "header_tool"
 	LossCacheHints       Loss = "cache_hints"
 	LossTaskSupport      Loss = "task_support"
 	LossHeldBudget       Loss = "held_budget"
@@ -34,6 +35,7 @@ var losses = []lossRow{
 	{LossRequestState, "modern server → legacy client", "requestState stays with the proxy"},
 	{LossStructured, "modern server → legacy client", "structuredContent that is no object is removed; its JSON is added as text if there is no other content"},
 	{LossOutputSchema, "modern server → legacy client", "outputSchema whose root is no object schema is removed"},
+	{LossHeaderTool, "modern server → legacy client", "a tool whose x-mcp-header marks break the rules is left out of tools/list"},
 	{LossHeldBudget, "modern server → legacy client", "a held result over the byte budget ends its task as failed"},
 	{LossCancel, "modern client → legacy server", "a server without tasks.cancel goes on; the client is acknowledged"},
 	{LossStatusNotice, "legacy server → modern client", "a status notice for a task nobody listens to is dropped"},

@@ -76,6 +76,12 @@ yet) and JSON-RPC code. A server's own errors pass, but for the codes below. The
 	d.row("legacy server", "modern client", "-32002", retiredCodes[-32002], "always")
 	d.row("legacy server", "modern client", "-32042", retiredCodes[-32042], "always; URL elicitation has another form there")
 
+	d.text("The three numbers 2026-06-30 has for itself, both ways with a peer that speaks it. From other\nmodern servers the old number counts only with the member of `data` named. The table is in\n`translate/codes.go`.")
+	d.table("error", "2026-06-30", "2026-07-28", "with")
+	for _, r := range codes {
+		d.row(r.What, fmt.Sprint(r.Old), fmt.Sprint(r.New), code(r.Telling))
+	}
+
 	d.text(`## Losses
 
 What one dialect says and the other cannot. Each is counted under its name in

@@ -91,7 +91,7 @@ func (e *Eras) Face(ctx context.Context, target session.Target) (session.Face, e
 	if err != nil {
 		return session.Face{}, err
 	}
-	return session.Face{Era: r.Era, Version: r.Version, Dual: r.Dual, Tasks: r.Tasks}, nil
+	return session.Face{Era: r.Era, Version: r.Version, Versions: r.Versions, Dual: r.Dual, Tasks: r.Tasks}, nil
 }
 
 // Forget drops what is known about an upstream: it answered like a server of
