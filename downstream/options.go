@@ -82,7 +82,10 @@ type Options struct {
 	// beside the listener's own on loopback.
 	AllowedOrigins []string
 	PublicURL      string // its host is an allowed Host
-	Loopback       bool   // the listener takes connections of this machine only
+	// ChallengeURL is said in WWW-Authenticate instead of the server's own
+	// resource_metadata (RFC 9728 section 5.1); empty: the header passes whole.
+	ChallengeURL string
+	Loopback     bool // the listener takes connections of this machine only
 
 	Principal      session.PrincipalPolicy
 	TrustedProxies []netip.Prefix

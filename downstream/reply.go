@@ -155,6 +155,9 @@ func (x *exchange) copyHeader(header http.Header) {
 	}
 	h := x.w.Header()
 	maps.Copy(h, translate.ResponseHeaders(header))
+	if lines := h["Www-Authenticate"]; len(lines) > 0 && x.s.o.ChallengeURL != "" {
+		h["Www-Authenticate"] = translate.ChallengeWith(lines, x.s.o.ChallengeURL)
+	}
 	for _, name := range []string{translate.HeaderSession, "Allow"} {
 		if v := header[name]; len(v) > 0 {
 			h[name] = v

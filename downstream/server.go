@@ -49,6 +49,7 @@ func newServer(o Options, guard *Guard) *Server {
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true) // where the listener speaks TLS
 	// h2c by prior knowledge, for front ends; an Upgrade: h2c is not honoured.
 	protocols.SetUnencryptedHTTP2(true)
 	s.http = &http.Server{

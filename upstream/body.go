@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/andybalholm/brotli"
+
 	"taskbridge/session"
 	"taskbridge/translate/jsonrpc"
 )
@@ -27,12 +29,12 @@ var errTooLarge = errors.New("message over the limit")
 type encodingError struct{ encoding string }
 
 func (e *encodingError) Error() string {
-	return fmt.Sprintf("Content-Encoding %s, which was not asked for and is not read here: only gzip is", quote(e.encoding, 64))
+	return fmt.Sprintf("Content-Encoding %s, which was not asked for and is not read here: only gzip and br are", quote(e.encoding, 64))
 }
 
 // decoded is the body without its Content-Encoding. None was asked for, but
-// gzip is undone wherever the header says so; events come out as the server
-// flushes them.
+// gzip and brotli are undone wherever the header says so; events come out as
+// the server flushes them.
 func (s *stream) decoded() (io.Reader, error) {
 	var codings []string
 	for _, line := range s.codings {
@@ -48,6 +50,8 @@ func (s *stream) decoded() (io.Reader, error) {
 		return s.resp.Body, nil
 	case len(codings) == 1 && (codings[0] == "gzip" || codings[0] == "x-gzip"):
 		return &gunzip{body: s.resp.Body}, nil
+	case len(codings) == 1 && codings[0] == "br":
+		return brotli.NewReader(s.resp.Body), nil
 	}
 	return nil, &encodingError{strings.Join(codings, ", ")}
 }

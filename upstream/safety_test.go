@@ -20,6 +20,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/andybalholm/brotli"
+
 	"taskbridge/session"
 )
 
@@ -315,6 +317,32 @@ func TestSafetyS38_DecompressionBomb(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		wantFail(t, err, session.FailTooLarge, "1048576")
 		if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
+			t.Errorf("%s: %d bytes allocated", contentType, used)
+		}
+	}
+}
+
+func TestSafetyS38_BrotliBomb(t *testing.T) {
+	for contentType, prefix := range map[string]string{jsonType: `{"jsonrpc":"2.0","id":1,"result":{"d":"`, sseType: "data: "} {
+		var bomb bytes.Buffer
+		zw := brotli.NewWriterLevel(&bomb, brotli.BestSpeed)
+		io.WriteString(zw, prefix)
+		block := bytes.Repeat([]byte("x"), 1<<20)
+		for range 20 {
+			zw.Write(block)
+		}
+		zw.Close()
+		d, _ := realServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "br")
+			w.Header().Set("Content-Type", contentType)
+			w.Write(bomb.Bytes())
+		}), func(o *HTTPOptions) { o.MaxMessage = 1 << 20 })
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := mustDo(t, dialUp(t, d, nil), post(pingMsg)).Next()
+		runtime.ReadMemStats(&after)
+		wantFail(t, err, session.FailTooLarge, "1048576")
+		if used := after.TotalAlloc - before.TotalAlloc; used > 24<<20 { // its window is up to 16 MiB
 			t.Errorf("%s: %d bytes allocated", contentType, used)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/andybalholm/brotli"
+
 	"taskbridge/session"
 	"taskbridge/translate/jsonrpc"
 )
@@ -152,44 +154,78 @@ func TestB37_Gzip(t *testing.T) {
 	wantFrames(t, s, pongMsg)
 }
 
-func TestB37_GzipEventsComeWhenFlushed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := pipeServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Encoding", "gzip")
-			w.Header().Set("Content-Type", sseType)
-			zw := gzip.NewWriter(w)
-			for range 3 {
-				io.WriteString(zw, "data: "+noteMsg+"\n\n")
-				zw.Flush()
-				http.NewResponseController(w).Flush()
-				time.Sleep(time.Minute)
-			}
-			zw.Close()
-		}))
-		s := mustDo(t, dialUp(t, d, nil), post(pingMsg))
-		start := time.Now()
-		for i := range 3 {
-			if _, err := s.Next(); err != nil {
-				t.Fatal(err)
-			}
-			if got, want := time.Since(start), time.Duration(i)*time.Minute; got != want {
-				t.Errorf("event %d after %v, want %v", i, got, want)
-			}
-		}
-		wantFrames(t, s)
-	})
+// encoders of the codings that are undone.
+var encoders = map[string]func(io.Writer) interface {
+	io.WriteCloser
+	Flush() error
+}{
+	"gzip": func(w io.Writer) interface {
+		io.WriteCloser
+		Flush() error
+	} {
+		return gzip.NewWriter(w)
+	},
+	"br": func(w io.Writer) interface {
+		io.WriteCloser
+		Flush() error
+	} {
+		return brotli.NewWriter(w)
+	},
+}
+
+func TestB37_EncodedEventsComeWhenFlushed(t *testing.T) {
+	for coding, encoder := range encoders {
+		t.Run(coding, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := pipeServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Encoding", coding)
+					w.Header().Set("Content-Type", sseType)
+					zw := encoder(w)
+					for range 3 {
+						io.WriteString(zw, "data: "+noteMsg+"\n\n")
+						zw.Flush()
+						http.NewResponseController(w).Flush()
+						time.Sleep(time.Minute)
+					}
+					zw.Close()
+				}))
+				s := mustDo(t, dialUp(t, d, nil), post(pingMsg))
+				start := time.Now()
+				for i := range 3 {
+					if _, err := s.Next(); err != nil {
+						t.Fatal(err)
+					}
+					if got, want := time.Since(start), time.Duration(i)*time.Minute; got != want {
+						t.Errorf("event %d after %v, want %v", i, got, want)
+					}
+				}
+				wantFrames(t, s)
+			})
+		})
+	}
+}
+
+func TestB37_Brotli(t *testing.T) {
+	d, _ := realServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "br")
+		w.Header().Set("Content-Type", jsonType)
+		zw := brotli.NewWriter(w)
+		io.WriteString(zw, pongMsg)
+		zw.Close()
+	}))
+	wantFrames(t, mustDo(t, dialUp(t, d, nil), post(pingMsg)), pongMsg)
 }
 
 func TestB37_UnknownEncodingIsNamed(t *testing.T) {
 	for _, contentType := range []string{jsonType, sseType} {
-		for _, encoding := range []string{"br", "zstd", "gzip, gzip"} {
+		for _, encoding := range []string{"zstd", "gzip, gzip", "br, gzip"} {
 			h := func(w http.ResponseWriter, r *http.Request) {
 				w.Header()["Content-Encoding"] = []string{encoding}
 				reply(200, contentType, "xyz")(w, r)
 			}
 			d, _ := realServer(t, http.HandlerFunc(h))
 			_, err := mustDo(t, dialUp(t, d, nil), post(pingMsg)).Next()
-			wantFail(t, err, session.FailBroken, "Content-Encoding "+quote(encoding, 64), "only gzip")
+			wantFail(t, err, session.FailBroken, "Content-Encoding "+quote(encoding, 64), "only gzip and br")
 		}
 	}
 }

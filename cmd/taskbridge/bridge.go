@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"time"
 
 	"taskbridge/downstream"
@@ -114,12 +116,43 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 		AllowedHosts: c.allowedHosts, AllowedOrigins: c.allowedOrigins, PublicURL: c.publicURL, Loopback: c.loopback,
 		Principal: c.principal, TrustedProxies: c.trusted, Logger: c.log, Tap: c.tap,
 	}
+	if c.publicURL != "" && !c.server.ownAuth {
+		if err := b.publish(c, &d); err != nil {
+			return err
+		}
+	}
 	if c.metrics != nil {
 		d.Metrics = c.metrics
 		c.metrics.watch(creds, held, budget)
 	}
 	b.front, err = downstream.New(d)
 	return err
+}
+
+// publish serves the server's protected resource metadata as that of the
+// public URL, and says so in challenges. Where the proxy has a credential of
+// its own, clients need no token and find no metadata.
+func (b *bridge) publish(c bridgeConfig, d *downstream.Options) error {
+	at, err := downstream.MetadataURL(c.publicURL)
+	if err != nil {
+		return fmt.Errorf("public URL: %w", err)
+	}
+	u, err := url.Parse(c.publicURL)
+	if err != nil {
+		return err
+	}
+	d.ChallengeURL = at
+	d.Other = &downstream.ResourceMetadata{
+		Paths: []string{u.EscapedPath(), c.path}, Logger: c.log,
+		Fetch: func(ctx context.Context) ([]byte, error) {
+			doc, err := b.dialer.ResourceMetadata(ctx, upstreamName, c.publicURL)
+			if errors.Is(err, upstream.ErrNoMetadata) {
+				return nil, nil
+			}
+			return doc, err
+		},
+	}
+	return nil
 }
 
 func stateHandles(ctx context.Context, st session.Store, keys [][]byte) (*session.Handles, error) {

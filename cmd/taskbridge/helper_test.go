@@ -85,7 +85,7 @@ type serving struct {
 }
 
 var (
-	listenLine = regexp.MustCompile(`(?m)^listening on (http://\S+)$`)
+	listenLine = regexp.MustCompile(`(?m)^listening on (https?://\S+)$`)
 	adminLine  = regexp.MustCompile(`(?m)^admin on (http://\S+)$`)
 )
 

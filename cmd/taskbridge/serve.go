@@ -23,6 +23,7 @@ import (
 type serveFlags struct {
 	upstreamFlags
 	logFlags
+	tls tlsFlags
 
 	listen, path, era, admin, state string
 	stateKeys                       []string
@@ -67,6 +68,7 @@ func serveArgs(cmd *cobra.Command, args []string) error {
 func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS:PORT` to listen on; port 0 takes a free one")
 	fs.StringVar(&f.path, "path", "/mcp", "path of the MCP endpoint")
+	f.tls.register(fs)
 	f.upstreamFlags.register(fs)
 	enumVar(fs, &f.era, "upstream-era", "auto", []string{"auto", "legacy", "modern"}, "what the server speaks; auto finds out")
 	fs.StringVar(&f.admin, "admin", "", "loopback `ADDRESS:PORT` for /healthz, /readyz and /metrics; off unless given")
@@ -232,6 +234,10 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	if err != nil {
 		return err
 	}
+	secure, err := f.tls.load(fs)
+	if err != nil {
+		return err
+	}
 	log, closeLog, err := f.logFlags.open(a, fs)
 	if err != nil {
 		return err
@@ -247,6 +253,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 		b.close()
 		return listenError(fs, "listen", err)
 	}
+	ln, scheme := encrypted(ln, secure)
 	stopAdmin, err := a.startAdmin(ctx, f, fs, b, c)
 	if err != nil {
 		ln.Close()
@@ -257,7 +264,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	f.advise(log, c)
 	done := make(chan error, 1)
 	go func() { done <- b.serve(ln) }()
-	fmt.Fprintf(a.stderr, "listening on http://%s%s\n", ln.Addr(), f.path)
+	fmt.Fprintf(a.stderr, "listening on %s://%s%s\n", scheme, ln.Addr(), f.path)
 	select {
 	case err := <-done:
 		b.close()
