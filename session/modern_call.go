@@ -38,6 +38,7 @@ type modernCall struct {
 	Parked   bool        `json:",omitempty"` // no stream of the client is open
 	Lost     bool        `json:",omitempty"` // the server's stream broke while parked
 	Park     parked      `json:",omitzero"`
+	URL      urlWait     `json:",omitzero"`
 
 	raw []byte // the client's message, in the step that brought it
 	msg *jsonrpc.Message
@@ -60,6 +61,10 @@ func (c *modernCall) Step(x *Exec, ev Event) {
 	case EvOp:
 		c.told(x, ev)
 	case EvTimer:
+		if ev.Name == "url" {
+			c.sendVisited(x, true)
+			break
+		}
 		c.parkOver(x)
 	case EvOpened:
 		x.Do(Send{Stream: c.Stream, Out: Out{Begin: true}})
@@ -189,6 +194,8 @@ func (c *modernCall) told(x *Exec, ev Event) {
 		}
 	case "withdrawn":
 		c.withdrawn(x, ev.Data)
+	case "completed":
+		c.completed(x, string(ev.Data))
 	case "say", "shut":
 		c.hostedNews(x, ev)
 	case "tools":
@@ -270,9 +277,9 @@ func (c *modernCall) send(x *Exec) {
 	c.UpID = x.NextID("up/" + string(c.Pool))
 	// The session is shared, so ids and tokens of its callers may be equal.
 	raw := translate.RequestToLegacy(m, translate.LegacyRequest{Task: c.AsTask, ID: intRaw(c.UpID)})
-	if !c.kept(slotRequest) && !c.Tried && c.Ready.Session != "" {
+	if !c.kept(slotRequest) && !c.Tried && (c.Ready.Session != "" || translate.CanRequireInput(c.Method)) {
 		// A session the server has forgotten (404) has run nothing: the call is
-		// sent once more in a new one.
+		// sent once more in a new one. So is one that URLs stand before.
 		x.Keep(&c.base, slotRequest, c.raw)
 	}
 	c.flight(x)
@@ -388,14 +395,10 @@ func (c *modernCall) response(x *Exec, ev Event) {
 
 func (c *modernCall) error(x *Exec, m *jsonrpc.Message) {
 	code, _ := m.Error().Get("code").Int()
-	raw := translate.ResultToModern(c.Method, m, nil, nil)
-	if code == -32042 {
-		// URL elicitation has another form in the modern era and its code must
-		// not be emitted (2026-07-28 basic/index, Error Codes).
-		e := m.Edit()
-		e.Replace(m.Error().Get("code"), []byte("-32603"))
-		raw = e.Bytes()
+	if code == -32042 && c.wantsURLs(x, m) {
+		return
 	}
+	raw := translate.ResultToModern(c.Method, m, nil, nil)
 	status := 0
 	if code == -32601 {
 		// 404 is for methods the server does not have; about a tool it is 200
@@ -500,6 +503,9 @@ func (c *modernCall) ended(x *Exec, ev Event) {
 	if c.Hosted != "" {
 		c.hostedAnswer(x, jsonrpc.NewError(jsonrpc.IntID(0), -32603, "the server's stream was lost", nil))
 		return
+	}
+	if c.URL.Held {
+		return // answered; it will be sent again
 	}
 	if c.Parked {
 		c.Lost = !c.kept(slotPayload)

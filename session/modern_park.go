@@ -68,6 +68,10 @@ func (c *modernCall) resume(x *Exec, ev Event) {
 	c.LogLevel, _ = m.At("params", "_meta", translate.MetaLogLevel).Str()
 	c.Park.Nonce = "" // taken with the state
 	x.Do(Unwake{Name: "park"})
+	if c.URL.Held {
+		c.resumeURLs(x, m)
+		return
+	}
 	if c.Lost {
 		c.finish(x, refusal(translate.Modern, m.ID, translate.CondInternal, "the server's stream was lost while the call was parked", []byte(`{"reason":"parked_call_lost"}`)))
 		return
@@ -149,6 +153,7 @@ func (c *modernCall) land(x *Exec) {
 	for _, q := range c.Park.Open {
 		x.Do(Del{Key: serverAskKey(c.Pool, q.ID)})
 	}
+	c.landURLs(x)
 	c.Park.void(x)
 	if c.Park.Keys > 0 {
 		x.Free(string(x.ID) + "/ask")

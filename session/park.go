@@ -95,11 +95,7 @@ func (p *parked) handOver() (open []serverAsk) {
 // required makes the result that asks for all unanswered ones under a new
 // state; the one before is void.
 func (p *parked) required(x *Exec, owner Principal, serverInfo []byte) []byte {
-	p.void(x)
-	p.Nonce = x.Token(18)
-	until := x.Now.Add(x.Policy.ParkFor)
-	state := x.Handles().SealFor(kindState, owner, mustJSON(parkState{x.ID, p.Nonce, p.Digest, until}))
-	x.Do(Put{Key: parkKey(p.Nonce), Value: []byte(x.ID)}, Wake{Name: "park", At: until})
+	state := p.sealed(x, owner)
 	var keys []string
 	var entries [][]byte
 	for _, q := range p.Open {
@@ -108,6 +104,15 @@ func (p *parked) required(x *Exec, owner Principal, serverInfo []byte) []byte {
 		}
 	}
 	return translate.InputRequiredResult(keys, entries, state, serverInfo)
+}
+
+// sealed makes a new state; the one before is void.
+func (p *parked) sealed(x *Exec, owner Principal) string {
+	p.void(x)
+	p.Nonce = x.Token(18)
+	until := x.Now.Add(x.Policy.ParkFor)
+	x.Do(Put{Key: parkKey(p.Nonce), Value: []byte(x.ID)}, Wake{Name: "park", At: until})
+	return x.Handles().SealFor(kindState, owner, mustJSON(parkState{x.ID, p.Nonce, p.Digest, until}))
 }
 
 // void makes the state a client holds useless.

@@ -39,6 +39,9 @@ type Policy struct {
 	MaxTTL time.Duration
 	// ParkFor: how long a parked call waits for its client. 10 min.
 	ParkFor time.Duration
+	// URLWait: how long a call waits for a legacy server to say that its user is
+	// done at a URL, before it is sent again all the same. 30 s.
+	URLWait time.Duration
 	// PageSize of tasks/list. 50.
 	PageSize int
 	// Limits per principal (callers who cannot be told apart: per address) and
@@ -86,6 +89,7 @@ func (p Policy) withDefaults() Policy {
 	def(&p.TaskGrace, 10*time.Minute)
 	def(&p.MaxTTL, 24*time.Hour)
 	def(&p.ParkFor, 10*time.Minute)
+	def(&p.URLWait, 30*time.Second)
 	if p.Holders <= 0 {
 		p.Holders = 256
 	}

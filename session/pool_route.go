@@ -212,6 +212,12 @@ func routeNotice(x *Exec, pool OpID, m *jsonrpc.Message) {
 			}
 			return
 		}
+	case "notifications/elicitation/complete":
+		done, _ := m.At("params", "elicitationId").Str()
+		if op, ok := x.Get(elicitationKey(pool, done)); ok {
+			x.Do(Tell{To: OpID(op), Name: "completed", Data: []byte(done)})
+		}
+		return
 	case "notifications/cancelled":
 		if id == "" {
 			if raw, ok := x.Get(serverAskKey(pool, m.At("params", "requestId").Raw())); ok {

@@ -96,7 +96,11 @@ func InputRequiredResult(keys []string, entries [][]byte, state string, serverIn
 	for i, k := range keys {
 		requests.Raw(k, entries[i])
 	}
-	b := jsonrpc.NewObject().Str("resultType", "input_required").Raw("inputRequests", requests.Bytes()).Str("requestState", state)
+	b := jsonrpc.NewObject().Str("resultType", "input_required")
+	if len(keys) > 0 { // else the state alone brings the client back
+		b.Raw("inputRequests", requests.Bytes())
+	}
+	b.Str("requestState", state)
 	if len(serverInfo) > 0 {
 		b.Raw("_meta", jsonrpc.NewObject().Raw(MetaServerInfo, serverInfo).Bytes())
 	}
