@@ -125,6 +125,25 @@ func (x *Exec) reply(stream string, raw []byte) {
 	x.Do(Send{Stream: stream, Out: Out{Raw: raw, Final: true}})
 }
 
+// lose counts what a rule had to leave out.
+func (x *Exec) lose(lost []translate.Loss) {
+	for _, l := range lost {
+		x.Do(Loss{What: string(l)})
+	}
+}
+
+// fit makes a result fit the revision of a legacy session, and counts what was
+// and is lost.
+func (x *Exec) fit(method string, sess *legacySession, raw []byte, lost []translate.Loss) []byte {
+	x.lose(lost)
+	if sess.Version == "" { // the session is over
+		return raw
+	}
+	raw, lost = translate.FitRevision(method, raw, sess.Version)
+	x.lose(lost)
+	return raw
+}
+
 // refuse sends the final error of a request by the table of conditions.
 func (x *Exec) refuse(stream string, era translate.Era, id jsonrpc.ID, c translate.Cond, message string, data []byte) {
 	x.Do(Send{Stream: stream, Out: refusal(era, id, c, message, data)})

@@ -285,14 +285,12 @@ func (c *legacyCall) result(x *Exec, ev Event) {
 		return
 	}
 	sess := new(legacySession)
-	tasks := c.Method == "tools/list" && x.r.load(sessionOp(c.Session), sess) && sess.Tasks
+	x.r.load(sessionOp(c.Session), sess)
 	if c.Method == "tools/list" && ev.Frame.HTTP != nil { // other transports have no headers
 		m = c.listed(x, sess, m)
 	}
-	raw, lost := translate.ResultToLegacy(c.Method, m, tasks)
-	for _, l := range lost {
-		x.Do(Loss{What: string(l)})
-	}
+	raw, lost := translate.ResultToLegacy(c.Method, m, sess.Tasks)
+	raw = x.fit(c.Method, sess, raw, lost)
 	x.reply(c.Stream, sealCursor(x, raw, c.Method, c.Owner))
 	x.Do(Done{})
 }
@@ -455,7 +453,9 @@ func (c *legacyCall) inputRequired(x *Exec, result jsonrpc.Value) {
 		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "the server asked for input too many times", nil))
 		return
 	}
-	c.State = json.RawMessage(result.Get("requestState").Raw())
+	if c.State = result.Get("requestState").Raw(); len(c.State) > 0 {
+		x.Do(Loss{What: string(translate.LossRequestState)})
+	}
 	if c.Task {
 		// Asked under the task: the client that wants a task
 		// gets its handle at once.

@@ -287,6 +287,18 @@ func mismatched(x *Exec, caller Caller, m *jsonrpc.Message) string {
 	return translate.CheckParamHeaders(caller.Header, m, knownMarks(known).of(name))
 }
 
+// listed reads the marks of a list on its way to a modern client, and counts
+// what the list cannot say there.
+func (c *modernCall) listed(x *Exec, m *jsonrpc.Message) {
+	if !c.Private {
+		_, page, _ := translate.MarkedTools(m)
+		learnMarks(x, marksOf(x, c.As), page)
+	}
+	if translate.ShowsTaskSupport(m) {
+		x.Do(Loss{What: string(translate.LossTaskSupport)})
+	}
+}
+
 // clip bounds a peer's text for a log line.
 func clip(s string, most int) string {
 	if len(s) > most {

@@ -290,7 +290,9 @@ func (s *legacySession) discovered(x *Exec, m *jsonrpc.Message) {
 		}
 	}
 	result := translate.InitializeResult(m.Result(), translate.InitializeOptions{Version: s.Version, TaskList: !s.Open, Fallback: "mcp-server"})
-	s.ready(x, jsonrpc.NewResult(s.Waiting.id(), result))
+	raw, lost := translate.FitRevision("initialize", jsonrpc.NewResult(s.Waiting.id(), result), s.Version)
+	x.lose(lost)
+	s.ready(x, raw)
 }
 
 func (s *legacySession) ready(x *Exec, raw []byte) {

@@ -212,10 +212,14 @@ func (t *legacyTask) finishWaiters(x *Exec, result, rpcError []byte) {
 			if err != nil {
 				continue
 			}
-			raw, _ := translate.ResultToLegacy("tools/call", m, false)
-			x.reply(w.Stream, raw)
+			sess := new(legacySession)
+			x.r.load(sessionOp(w.Session), sess)
+			raw, lost := translate.ResultToLegacy("tools/call", m, false)
+			x.reply(w.Stream, x.fit("tools/call", sess, raw, lost))
 		default:
-			x.reply(w.Stream, jsonrpc.NewResult(w.id(), translate.PayloadToLegacy(translate.ParseResult(result), t.handle(x))))
+			raw, lost := translate.PayloadToLegacy(translate.ParseResult(result), t.handle(x))
+			x.lose(lost)
+			x.reply(w.Stream, jsonrpc.NewResult(w.id(), raw))
 		}
 	}
 }

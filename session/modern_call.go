@@ -385,9 +385,8 @@ func (c *modernCall) response(x *Exec, ev Event) {
 		x.Do(Done{})
 		return
 	}
-	if c.Method == "tools/list" && !c.Private {
-		_, page, _ := translate.MarkedTools(m)
-		learnMarks(x, marksOf(x, c.As), page)
+	if c.Method == "tools/list" {
+		c.listed(x, m)
 	}
 	raw := translate.ResultToModern(c.Method, m, c.ID, c.Ready.ServerInfo)
 	c.finish(x, Out{Raw: sealCursor(x, raw, c.Method, c.Owner), Final: true})

@@ -243,6 +243,9 @@ func (r *Runner) answer(session string, m *jsonrpc.Message) {
 	var a asked
 	if err != nil || json.Unmarshal(raw, &a) != nil {
 		r.metrics.Dropped("answer")
+		if id, ok := m.At("id").Int(); ok && id > 0 && id <= r.lastID("askseq/"+session) {
+			r.metrics.Loss(string(translate.LossLateAnswer)) // it was asked once
+		}
 		r.log.Debug("answer to no question of ours was dropped")
 		return
 	}

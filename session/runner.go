@@ -456,6 +456,14 @@ func (r *Runner) add(key string, n int64) {
 	}
 }
 
+// lastID is the last one reserved under a stored counter.
+func (r *Runner) lastID(key string) (last int64) {
+	if entry, err := r.store.Get(r.ctx, key); err == nil {
+		_ = json.Unmarshal(entry.Value, &last)
+	}
+	return last
+}
+
 // reserveIDs moves a stored counter on by n and returns the first of them.
 func (r *Runner) reserveIDs(key string, n int64) int64 {
 	for {

@@ -1,6 +1,11 @@
 package session_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"taskbridge/translate"
+)
 
 // Cases from the field, one test a row: the scenarios that hold its right
 // values.
@@ -106,3 +111,29 @@ func TestCaseB52_RequestsBeforeInitialized(t *testing.T) {
 func TestCaseB54_SamplingWithTools(t *testing.T) { runCase(t, "legacy-sampling-refused") }
 
 func TestCaseB61_MetaOfTheHandle(t *testing.T) { runCase(t, "legacy-task-polling", "modern-task") }
+
+// Every loss in the table is counted by some scenario.
+func TestLossesAreCounted(t *testing.T) {
+	counted := map[string]bool{}
+	for _, name := range scenarioNames(t) {
+		sc, err := loadScenario(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, st := range sc.steps {
+			for _, l := range strings.Fields(st.opt("losses")) {
+				what, _, _ := strings.Cut(l, "×")
+				counted[what] = true
+			}
+		}
+	}
+	for _, l := range translate.Losses() {
+		if !counted[l[0]] {
+			t.Errorf("loss %q is counted in no scenario", l[0])
+		}
+		delete(counted, l[0])
+	}
+	for what := range counted {
+		t.Errorf("loss %q is counted and has no row", what)
+	}
+}

@@ -44,7 +44,7 @@ import (
 // A section begins with "key: value" lines; the message follows. Messages get
 // "jsonrpc", responses the id of the request they answer; a request or answer
 // of ours whose section shows no id may have any. Names are bound where they
-// are met first. Whatever the proxy says must be taken by a step before the
+// are met first; $K64 is a text of 64 KiB. Whatever the proxy says must be taken by a step before the
 // next client-in, server-in or wait: traffic nobody expects fails.
 //
 // Keys: client-in: principal (A), version (the newest), open, session ($SESSION), verb (POST),
@@ -119,6 +119,7 @@ type stage struct {
 	metrics *fakeMetrics
 	face    session.Face
 	policy  session.Policy
+	held    *session.HeldBudget
 	era     translate.Era // the client's
 
 	vars     vars
@@ -140,7 +141,7 @@ type stage struct {
 
 func newStage(t *testing.T, sc *scenario, form string) *stage {
 	return &stage{t: t, sc: sc, form: form, server: &fakeServer{noListen: true}, store: memory.New(), metrics: &fakeMetrics{},
-		vars: vars{}, fixed: vars{}, ends: map[string]*jsonrpc.Message{}, clients: map[string]*fakeClient{}, ups: map[string]*fakeExchange{}, since: time.Now()}
+		vars: vars{"K64": strings.Repeat("x", 64<<10)}, fixed: vars{}, ends: map[string]*jsonrpc.Message{}, clients: map[string]*fakeClient{}, ups: map[string]*fakeExchange{}, since: time.Now()}
 }
 
 func (s *stage) fatalf(format string, args ...any) {
@@ -204,7 +205,7 @@ func (s *stage) start() {
 	}
 	for range n {
 		r, err := session.New(session.Options{Store: s.store, Dialer: s.server, Faces: fakeFaces{s.face}, Handles: handles,
-			Policy: s.policy, Metrics: s.metrics,
+			Policy: s.policy, Held: s.held, Metrics: s.metrics,
 			Logger: slog.New(slog.NewTextHandler(errorLog{s.t}, &slog.HandlerOptions{Level: slog.LevelError}))})
 		if err != nil {
 			s.t.Fatal(err)
@@ -329,6 +330,10 @@ func (s *stage) setup(st *step) {
 			s.policy.RefuseUndeclared = true
 		case "seal-same-era":
 			s.policy.SealSameEra = true
+		case "held-budget": // with the smallest message limit
+			n, _ := strconv.ParseInt(v, 10, 64)
+			s.held = session.NewHeldBudget(n)
+			s.policy.MessageLimit = 1
 		case "page-size":
 			s.policy.PageSize, _ = strconv.Atoi(v)
 		default:

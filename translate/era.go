@@ -135,6 +135,9 @@ func LooksModern(version string) bool {
 	return isDate(version) && version >= V20260630
 }
 
+// lacks says that a legacy revision is older than one that has something.
+func lacks(version, since string) bool { return version < since }
+
 func isDate(s string) bool {
 	if len(s) != len(V20260630) || s[4] != '-' || s[7] != '-' {
 		return false

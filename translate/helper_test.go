@@ -86,3 +86,8 @@ func constants(t *testing.T, file, typeName string) []string {
 	}
 	return out
 }
+
+func payloadToLegacy(result jsonrpc.Value, taskID string) []byte {
+	raw, _ := PayloadToLegacy(result, taskID)
+	return raw
+}

@@ -12,6 +12,8 @@ const (
 	LossHeaderTool       Loss = "header_tool"
 	LossCacheHints       Loss = "cache_hints"
 	LossTaskSupport      Loss = "task_support"
+	LossContentType      Loss = "content_type"
+	LossNewerMember      Loss = "newer_member"
 	LossHeldBudget       Loss = "held_budget"
 	LossCancel           Loss = "task_cancel"
 	LossStatusNotice     Loss = "status_notice"
@@ -35,6 +37,8 @@ var losses = []lossRow{
 	{LossRequestState, "modern server → legacy client", "requestState stays with the proxy"},
 	{LossStructured, "modern server → legacy client", "structuredContent that is no object is removed; its JSON is added as text if there is no other content"},
 	{LossOutputSchema, "modern server → legacy client", "outputSchema whose root is no object schema is removed"},
+	{LossContentType, "modern server → legacy client", "content of a type the client's revision lacks becomes text"},
+	{LossNewerMember, "modern server → legacy client", "members the client's revision lacks are removed"},
 	{LossHeaderTool, "modern server → legacy client", "a tool whose x-mcp-header marks break the rules is left out of tools/list"},
 	{LossHeldBudget, "modern server → legacy client", "a held result over the byte budget ends its task as failed"},
 	{LossCancel, "modern client → legacy server", "a server without tasks.cancel goes on; the client is acknowledged"},

@@ -70,6 +70,19 @@ yet) and JSON-RPC code. A server's own errors pass, but for the codes below. The
 		d.row(string(r.Cond), fmt.Sprintf("%d, %d", r.Legacy.Status, r.Legacy.Code), fmt.Sprintf("%d, %d", r.Modern.Status, r.Modern.Code), r.Source)
 	}
 
+	d.text(`## What older revisions lack
+
+A client of an older revision than the one named gets such content as text, and results without
+these members; each is a loss. Members no revision owns stay. The tables are in ` + "`translate/fit.go`" + `.`)
+	d.table("content type", "since", "becomes")
+	for _, r := range contents {
+		d.row(code(r.Type), r.Since, r.Becomes)
+	}
+	d.table("of", "member", "since")
+	for _, r := range newer {
+		d.row(r.Of, code(r.Member), r.Since)
+	}
+
 	d.text("## Codes of a server's own errors\n\nThe rules are in `translate/results.go`.")
 	d.table("from", "to", "code", "becomes", "when")
 	d.row("modern server", "legacy client", "-32602", "-32002", "`resources/read` with `data.uri`")

@@ -19,13 +19,6 @@ func ResultToLegacy(method string, m *jsonrpc.Message, tasks bool) (raw []byte, 
 	if v := result.Get("resultType"); v.Exists() {
 		e.Delete(v)
 	}
-	if cacheable[method] {
-		for _, key := range []string{"ttlMs", "cacheScope"} {
-			if v := result.Get(key); v.Exists() {
-				e.Delete(v)
-			}
-		}
-	}
 	editMeta(e, result, []string{MetaServerInfo})
 	switch method {
 	case "tools/list":
@@ -33,7 +26,34 @@ func ResultToLegacy(method string, m *jsonrpc.Message, tasks bool) (raw []byte, 
 	case "tools/call":
 		lost = callResultToLegacy(e, result)
 	}
+	if cacheable[method] && cacheToLegacy(e, result) {
+		lost = append(lost, LossCacheHints)
+	}
 	return e.Bytes(), lost
+}
+
+// cacheToLegacy removes the cache hints and says whether they allowed anything:
+// 0 and private are what no hint means.
+func cacheToLegacy(e *jsonrpc.Edit, result jsonrpc.Value) (lost bool) {
+	ttl, scope := result.Get("ttlMs"), result.Get("cacheScope")
+	n, _ := Milliseconds(ttl)
+	for _, v := range []jsonrpc.Value{ttl, scope} {
+		if v.Exists() {
+			e.Delete(v)
+		}
+	}
+	return n > 0 || scope.Is("public")
+}
+
+// ShowsTaskSupport: a legacy tools/list result in which a tool says that it
+// runs as a task, which modern lists have no word for.
+func ShowsTaskSupport(m *jsonrpc.Message) bool {
+	for tool := range m.Result().Get("tools").Elems() {
+		if s := TaskSupport(tool); s == "required" || s == "optional" {
+			return true
+		}
+	}
+	return false
 }
 
 // toolsToLegacy: a tool called on a server with the tasks extension may

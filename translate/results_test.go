@@ -40,9 +40,13 @@ func TestCaseB15_TowardLegacy(t *testing.T) {
 			want = `{"ttlMs":5,"cacheScope":"public","a":{"ttlMs":1,"resultType":"x"}}`
 		}
 		same(t, r.Method, inner(t, raw), want)
-		if len(lost) > 0 {
+		if counted := slices.Equal(lost, []Loss{LossCacheHints}); counted != cacheable[r.Method] {
 			t.Errorf("%s: lost %v", r.Method, lost)
 		}
+	}
+	// What no hint means is no loss.
+	if _, lost := ResultToLegacy("tools/list", result(t, `{"tools":[],"ttlMs":0,"cacheScope":"private"}`), false); len(lost) > 0 {
+		t.Errorf("lost %v", lost)
 	}
 	raw, _ := ResultToLegacy("logging/setLevel", result(t, `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}`), false)
 	if got := string(inner(t, raw)); got != `{}` {
@@ -122,7 +126,7 @@ func TestCaseB26_NothingElseChanges(t *testing.T) {
 	// Inlined in a task and fetched again.
 	payload := PayloadToModern(ParseResult([]byte(`{` + rest + `,` + meta + `}`)))
 	same(t, "inline", payload, `{`+rest+`,`+meta+`,"resultType":"complete"}`)
-	same(t, "fetched", PayloadToLegacy(ParseResult(payload), "h"), `{`+rest+`,"_meta":{"com.x/t":"1","traceparent":"00-a-b-01","io.modelcontextprotocol/related-task":{"taskId":"h"}}}`)
+	same(t, "fetched", payloadToLegacy(ParseResult(payload), "h"), `{`+rest+`,"_meta":{"com.x/t":"1","traceparent":"00-a-b-01","io.modelcontextprotocol/related-task":{"taskId":"h"}}}`)
 	// A request, with an id and numbers no float holds.
 	const call = `{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/call","params":{"name":"t","arguments":{"n":9223372036854775807,"e":{}},"_meta":{"com.x/t":"1"},"future":null}}`
 	if got := string(RequestToLegacy(decode(t, call), LegacyRequest{})); got != call {
@@ -209,7 +213,7 @@ func TestStructuredContentToLegacy(t *testing.T) {
 			t.Errorf("%s: lost %v", tt.why, lost)
 		}
 		// The same inside a task.
-		got := ParseResult(PayloadToLegacy(ParseResult([]byte(tt.in)), "h"))
+		got := ParseResult(payloadToLegacy(ParseResult([]byte(tt.in)), "h"))
 		if !got.Exists() {
 			t.Fatalf("%s: payload cannot be read", tt.why)
 		}

@@ -210,7 +210,7 @@ func TestSchemaTasksToLegacy(t *testing.T) {
 		}
 	}
 	for _, raw := range append(legacyResults["tools/call"], `{"content":[],"structuredContent":7}`, `{"structuredContent":[]}`) {
-		got := jsonrpc.NewResult(jsonrpc.IntID(1), PayloadToLegacy(ParseResult(PayloadToModern(ParseResult([]byte(raw)))), "h"))
+		got := jsonrpc.NewResult(jsonrpc.IntID(1), payloadToLegacy(ParseResult(PayloadToModern(ParseResult([]byte(raw)))), "h"))
 		v.Validate(t, "legacy", "tasks/result", schematest.Result, got)
 		noModernMembers(t, "tasks/result", got)
 		if err := v.Definition("2025-11-25", "RelatedTaskMetadata", decode(t, string(got)).Result().Get("_meta").Get(MetaRelatedTask).Raw()); err != nil {

@@ -372,12 +372,12 @@ func IsError(result jsonrpc.Value) bool {
 
 // PayloadToLegacy makes the result of tasks/result from an inline result:
 // related-task is required there, resultType does not exist.
-func PayloadToLegacy(result jsonrpc.Value, taskID string) []byte {
+func PayloadToLegacy(result jsonrpc.Value, taskID string) (raw []byte, lost []Loss) {
 	e := result.Edit()
 	deleteMember(e, result, "resultType")
 	editMeta(e, result, []string{MetaServerInfo}, member{MetaRelatedTask, relatedTask(taskID)})
-	callResultToLegacy(e, result)
-	return e.Bytes()
+	lost = callResultToLegacy(e, result)
+	return e.Bytes(), lost
 }
 
 // PayloadToModern is its inverse. resultType stands inside the inline result

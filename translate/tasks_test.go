@@ -112,7 +112,7 @@ func TestCaseB3_ToolErrorToLegacy(t *testing.T) {
 	}
 	view := TaskView{ID: "h2", Status: LegacyStatus(Completed, true, false), Message: FailureText(payload, jsonrpc.Value{})}
 	same(t, "tasks/get", TaskToLegacy(task, view), `{"taskId":"h2","status":"failed","statusMessage":"disk full","createdAt":"2026-11-30T10:00:00Z","lastUpdatedAt":"2026-11-30T10:00:05Z","ttl":null}`)
-	same(t, "tasks/result", PayloadToLegacy(payload, "h2"), `{"content":[{"type":"text","text":"disk full"}],"isError":true,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"h2"}}}`)
+	same(t, "tasks/result", payloadToLegacy(payload, "h2"), `{"content":[{"type":"text","text":"disk full"}],"isError":true,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"h2"}}}`)
 }
 
 // A legacy task with the same result, failed in the server's words, is
@@ -276,9 +276,9 @@ func TestCaseB14_RelatedTask(t *testing.T) {
 		`{"resultType":"complete","taskId":"h","status":"working","createdAt":"c","lastUpdatedAt":"l","ttlMs":1}`)
 	modern := ParseResult([]byte(`{"resultType":"complete","taskId":"s1","status":"working","createdAt":"c","lastUpdatedAt":"l","ttlMs":1,"_meta":{"com.x/a":1}}`))
 	same(t, "inside a Task toward legacy", TaskToLegacy(modern, view), `{"taskId":"h","status":"working","createdAt":"c","lastUpdatedAt":"l","ttl":1}`)
-	same(t, "payload toward legacy, merged", PayloadToLegacy(ParseResult([]byte(`{"content":[],"_meta":{"com.x/k":1,"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}`)), "h"),
+	same(t, "payload toward legacy, merged", payloadToLegacy(ParseResult([]byte(`{"content":[],"_meta":{"com.x/k":1,"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}`)), "h"),
 		`{"content":[],"_meta":{"com.x/k":1,"io.modelcontextprotocol/related-task":{"taskId":"h"}}}`)
-	same(t, "a server's own key is written over", PayloadToLegacy(ParseResult([]byte(`{"content":[],"_meta":{`+related+`}}`)), "h"),
+	same(t, "a server's own key is written over", payloadToLegacy(ParseResult([]byte(`{"content":[],"_meta":{`+related+`}}`)), "h"),
 		`{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"h"}}}`)
 	same(t, "payload toward modern", PayloadToModern(ParseResult([]byte(`{"content":[],"_meta":{`+related+`,"com.x/k":1}}`))),
 		`{"resultType":"complete","content":[],"_meta":{"com.x/k":1}}`)
