@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -91,6 +92,35 @@ func TestHostileRequests(t *testing.T) {
 				t.Errorf("body %s lacks %s", got.body, tt.want)
 			}
 		})
+	}
+}
+
+// The refusal of an unknown revision lists what the server behind serves, as
+// server/discover does; one without a list says all we know.
+func TestSupportedVersions(t *testing.T) {
+	var asked []session.Caller
+	list := []string{"2026-07-28"}
+	r := newRig(t, nil, func(o *Options) {
+		o.Supported = func(_ context.Context, c session.Caller) []string {
+			asked = append(asked, c)
+			return list
+		}
+	})
+	body := strings.Replace(modernList, "2026-07-28", "2099-01-01", 1)
+	q := []string{"MCP-Protocol-Version: 2099-01-01", "Authorization: Bearer a"}
+	if got := r.do(req("POST", body, q...)); got.status != 400 || !strings.Contains(got.body, `"data":{"supported":["2026-07-28"],"requested":"2099-01-01"}`) {
+		t.Errorf("%+v", got)
+	}
+	if len(asked) != 1 || asked[0].Credential.Get("Authorization") != "Bearer a" || asked[0].Era != translate.Modern {
+		t.Errorf("asked for %+v", asked)
+	}
+	list = nil
+	if got := r.do(req("POST", body, q...)); !strings.Contains(got.body, `"supported":["2026-07-28","2026-06-30","2025-11-25"`) {
+		t.Errorf("%+v", got)
+	}
+	// A legacy header's refusal is about this endpoint.
+	if got := r.do(req("POST", ping, "MCP-Protocol-Version: 1.0")); got.status != 400 || len(asked) != 2 {
+		t.Errorf("%+v, asked %d times", got, len(asked))
 	}
 }
 

@@ -2,6 +2,7 @@ package downstream
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -89,6 +90,10 @@ type Options struct {
 
 	Principal      session.PrincipalPolicy
 	TrustedProxies []netip.Prefix
+
+	// Supported lists the revisions a caller can ask for, for the refusal of
+	// one that is not among them; nil, or an empty answer: all we know.
+	Supported func(context.Context, session.Caller) []string
 
 	// Other takes requests to other paths once Host and Origin are checked;
 	// nil: 404.

@@ -335,6 +335,10 @@ func (x *exchange) refuseClassified(cond translate.Cond, c translate.Classified,
 	if x.s.o.Tap != nil {
 		x.s.o.Tap.Frame(x.frame("", msg))
 	}
+	if cond == translate.CondUnsupportedVersion && c.Era == translate.Modern && x.s.o.Supported != nil {
+		// What server/discover says here must hold the same revisions.
+		c.Data = translate.VersionData(c.Version, x.s.o.Supported(x.r.Context(), x.caller))
+	}
 	x.refuse(cond, c.Detail, c.Data)
 }
 

@@ -398,18 +398,14 @@ func (c *modernCall) error(x *Exec, m *jsonrpc.Message) {
 		return
 	}
 	raw := translate.ResultToModern(c.Method, m, nil, nil)
-	status := 0
-	if code == -32601 {
+	status := translate.ErrorStatus(code)
+	if code == -32601 && c.Method == "tools/call" {
 		// 404 is for methods the server does not have; about a tool it is 200
 		// with -32602.
-		if c.Method == "tools/call" {
-			if r, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
-				e := r.Edit()
-				e.Replace(r.Error().Get("code"), []byte("-32602"))
-				raw = e.Bytes()
-			}
-		} else {
-			status = translate.ReplyFor(translate.CondUnknownMethod, translate.Modern).Status
+		if r, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
+			e := r.Edit()
+			e.Replace(r.Error().Get("code"), []byte("-32602"))
+			raw, status = e.Bytes(), 0
 		}
 	}
 	if r, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
@@ -512,6 +508,10 @@ func (c *modernCall) ended(x *Exec, ev Event) {
 	}
 	if h := ev.Frame.HTTP; h != nil && h.Status == 404 && ev.Fail == FailNone && c.Ready.Session != "" {
 		c.sessionLost(x)
+		return
+	}
+	if h := ev.Frame.HTTP; h != nil && ev.Fail == FailNone && translate.NoSuchMethod(c.Method, h.Status) {
+		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondUnknownMethod, "method not found: "+c.Method, nil))
 		return
 	}
 	c.finish(x, failedOut(translate.Modern, rawID(c.ID), ev))

@@ -72,6 +72,26 @@ func (r *Runner) face(ctx context.Context, in Inbound, s *ClientStream) (Face, b
 	return Face{}, false
 }
 
+// Versions are the revisions a modern client can ask for here: those of the
+// server's own list that we know too, all modern ones where a legacy server
+// stands behind. Nil: the server cannot be asked now.
+func (r *Runner) Versions(ctx context.Context, c Caller) []string {
+	f, err := r.faces.Face(ctx, Target{Upstream: r.upstream, Principal: c.Principal, Credential: c.Credential})
+	switch {
+	case err != nil:
+		return nil
+	case f.Era == translate.Legacy:
+		return translate.Versions(translate.Modern)
+	}
+	var known []string
+	for _, v := range f.Versions {
+		if _, ok := translate.Lookup(v); ok {
+			known = append(known, v)
+		}
+	}
+	return known
+}
+
 func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) {
 	m := in.Frame.Msg
 	if m != nil && m.Kind == jsonrpc.Request {

@@ -12,7 +12,8 @@ import (
 type Classified struct {
 	Era Era
 	// Version is the modern revision, checked, or the legacy header's value,
-	// which may be empty: the session's own counts then.
+	// which may be empty: the session's own counts then. Refused for its
+	// version, a modern request has the one it asked for.
 	Version string
 	// Detail and Data say why a message was refused; Data is error.data.
 	Detail string
@@ -67,7 +68,7 @@ func classifyLegacy(h http.Header) (Classified, Cond) {
 	}
 	f, known := Lookup(version)
 	if !known || f.Era != Legacy {
-		c.Data = versionData(version)
+		c.Data = VersionData(version, nil)
 		return c.refuse(CondUnsupportedVersion, "unsupported MCP-Protocol-Version")
 	}
 	c.Version = f.Version
@@ -168,22 +169,26 @@ func (c Classified) version(h http.Header, meta jsonrpc.Value, must bool) (Class
 		version, _ = body.Str()
 	}
 	if f, known := Lookup(version); !known || f.Era != Modern {
-		c.Data = versionData(version)
+		c.Version, c.Data = version, VersionData(version, nil)
 		return c.refuse(CondUnsupportedVersion, "unsupported protocol version")
 	}
 	return c, CondNone
 }
 
-// versionData is the data of an unsupported version: every revision of this
-// endpoint, the modern ones first (basic/versioning, Protocol Version
-// Negotiation). The request's own is cut: it may be as long as a body.
-func versionData(requested string) []byte {
+// VersionData is the data of an unsupported version (basic/versioning,
+// Protocol Version Negotiation): what the server behind serves, or, where that
+// is not known, every revision of this endpoint, the modern ones first. The
+// request's own is cut: it may be as long as a body.
+func VersionData(requested string, supported []string) []byte {
+	if len(supported) == 0 {
+		supported = slices.Concat(Versions(Modern), Versions(Legacy))
+	}
 	const most = 64
 	if len(requested) > most {
 		requested = strings.ToValidUTF8(requested[:most], "")
 	}
 	list := []byte{'['}
-	for _, v := range slices.Concat(Versions(Modern), Versions(Legacy)) {
+	for _, v := range supported {
 		if len(list) > 1 {
 			list = append(list, ',')
 		}

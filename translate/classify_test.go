@@ -219,3 +219,20 @@ func TestCodeFor(t *testing.T) {
 		}
 	}
 }
+
+// 2026-07-28 basic/versioning, Protocol Version Negotiation.
+func TestVersionData(t *testing.T) {
+	for _, tt := range []struct {
+		requested string
+		supported []string
+		want      string
+	}{
+		{"2099-01-01", []string{"2026-07-28", "2025-11-25"}, `{"supported":["2026-07-28","2025-11-25"],"requested":"2099-01-01"}`},
+		{"2099-01-01", nil, `{"supported":["2026-07-28","2026-06-30","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"2099-01-01"}`},
+		{strings.Repeat("ä", 40), []string{"2026-07-28"}, `{"supported":["2026-07-28"],"requested":"` + strings.Repeat("ä", 32) + `"}`},
+	} {
+		if got := string(VersionData(tt.requested, tt.supported)); got != tt.want {
+			t.Errorf("got %s\nwant %s", got, tt.want)
+		}
+	}
+}

@@ -1,5 +1,7 @@
 package translate
 
+import "slices"
+
 // Action says what the proxy does with a client's message when the server
 // speaks the other era. Within one era every method passes.
 type Action uint8
@@ -71,6 +73,18 @@ func ActionFor(method string, client Era) Action {
 		}
 	}
 	return Forward
+}
+
+// Defined: a revision we know has the method.
+func Defined(method string) bool {
+	return slices.ContainsFunc(methods, func(r methodRow) bool { return r.Method == method })
+}
+
+// NoSuchMethod: a server that answers a request with nothing but this HTTP
+// status does not know the method, if no revision does either. A widely used
+// SDK says 400 in plain text where 2025-11-25 basic/index wants -32601.
+func NoSuchMethod(method string, status int) bool {
+	return !Defined(method) && (status == 400 || status == 404 || status == 501)
 }
 
 // cacheable: results that must carry ttlMs and cacheScope toward modern

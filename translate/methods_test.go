@@ -79,3 +79,18 @@ func TestCanRequireInput(t *testing.T) {
 		}
 	}
 }
+
+// Only a method that no revision has is taken for unknown on the word of an
+// HTTP status alone.
+func TestNoSuchMethod(t *testing.T) {
+	for status, want := range map[int]bool{400: true, 404: true, 501: true, 200: false, 202: false, 401: false, 403: false, 405: false, 429: false, 500: false, 503: false, 0: false} {
+		if got := NoSuchMethod("vendor/thing", status); got != want {
+			t.Errorf("vendor/thing, %d: %v", status, got)
+		}
+		for _, r := range methods {
+			if NoSuchMethod(r.Method, status) {
+				t.Errorf("%s, %d", r.Method, status)
+			}
+		}
+	}
+}

@@ -379,7 +379,7 @@ func TestSchemaErrors(t *testing.T) {
 			case -32021:
 				data = []byte(`{"requiredCapabilities":{"extensions":{` + tasksExt + `}}}`)
 			case -32022:
-				data = versionData("1999-01-01")
+				data = VersionData("1999-01-01", nil)
 			}
 			raw := jsonrpc.NewError(jsonrpc.IntID(1), ReplyFor(r.Cond, e).Code, string(r.Cond), data)
 			v.Validate(t, e.String(), "tools/call", schematest.Error, raw)

@@ -103,6 +103,30 @@ func ReplyFor(c Cond, e Era) Reply {
 	return Reply{500, -32603}
 }
 
+// errorStatuses are the HTTP statuses the modern revision ties to an error
+// code, where no byte was sent yet. Other codes go with 200.
+var errorStatuses = []struct {
+	Code   int64
+	Status int
+	Source string
+}{
+	{-32601, 404, "2026-07-28 streamable-http, Protocol Version Header"},
+	{-32020, 400, "2026-07-28 streamable-http, Server Validation"},
+	{-32021, 400, "2026-07-28 basic/index, Per-request protocol fields"},
+	{-32022, 400, "2026-07-28 streamable-http, Protocol Version Header"},
+}
+
+// ErrorStatus is the HTTP status of a server's error toward a modern client, 0
+// where none is fixed.
+func ErrorStatus(code int64) int {
+	for _, r := range errorStatuses {
+		if r.Code == code {
+			return r.Status
+		}
+	}
+	return 0
+}
+
 // StatusOf is ReplyFor as two numbers.
 func StatusOf(c Cond, e Era) (status, code int) {
 	r := ReplyFor(c, e)

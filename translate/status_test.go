@@ -106,3 +106,21 @@ func TestUnknownConditions(t *testing.T) {
 		}
 	}
 }
+
+// The statuses 2026-07-28 ties to codes: streamable-http, Protocol Version
+// Header and Server Validation; basic/index, Per-request protocol fields.
+func TestErrorStatus(t *testing.T) {
+	for code, want := range map[int64]int{
+		-32601: 404, -32020: 400, -32021: 400, -32022: 400,
+		-32602: 0, -32603: 0, -32002: 0, -32042: 0, -32003: 0, 0: 0, 404: 0,
+	} {
+		if got := ErrorStatus(code); got != want {
+			t.Errorf("ErrorStatus(%d) = %d, want %d", code, got, want)
+		}
+	}
+	for _, r := range errorStatuses {
+		if r.Source == "" {
+			t.Errorf("%d: no source", r.Code)
+		}
+	}
+}

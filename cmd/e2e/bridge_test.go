@@ -23,7 +23,7 @@ type faces struct{ eras *upstream.Eras }
 
 func (f faces) Face(ctx context.Context, t session.Target) (session.Face, error) {
 	r, err := f.eras.Era(ctx, t)
-	return session.Face{Era: r.Era, Version: r.Version, Dual: r.Dual, Tasks: r.Tasks}, err
+	return session.Face{Era: r.Era, Version: r.Version, Versions: r.Versions, Dual: r.Dual, Tasks: r.Tasks}, err
 }
 
 // bridge is a proxy before one server: real sockets on both sides.
@@ -86,7 +86,7 @@ func newBridge(t testing.TB, serverURL string, o bridgeOptions) *bridge {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { runner.Close() })
-		do := downstream.Options{Hub: runner, Loopback: true}
+		do := downstream.Options{Hub: runner, Loopback: true, Supported: runner.Versions}
 		if o.Options != nil {
 			o.Options(&do)
 		}

@@ -108,13 +108,16 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 		return err
 	}
 	var hub session.Hub = b.runner
+	supported := b.runner.Versions
 	if c.verified {
-		hub = verifiedOnly{hub}
+		// Who is not known here makes nobody ask the server anything.
+		hub, supported = verifiedOnly{hub}, nil
 	}
 	d := downstream.Options{
 		Hub: hub, Path: c.path, Limits: downstream.Limits{Body: c.maxMessage}, Budget: budget,
 		AllowedHosts: c.allowedHosts, AllowedOrigins: c.allowedOrigins, PublicURL: c.publicURL, Loopback: c.loopback,
 		Principal: c.principal, TrustedProxies: c.trusted, Logger: c.log, Tap: c.tap,
+		Supported: supported,
 	}
 	if c.publicURL != "" && !c.server.ownAuth {
 		if err := b.publish(c, &d); err != nil {
@@ -209,7 +212,7 @@ func (f faces) Face(ctx context.Context, target session.Target) (session.Face, e
 	if err != nil {
 		return session.Face{}, err
 	}
-	return session.Face{Era: r.Era, Version: r.Version, Dual: r.Dual, Tasks: r.Tasks}, nil
+	return session.Face{Era: r.Era, Version: r.Version, Versions: r.Versions, Dual: r.Dual, Tasks: r.Tasks}, nil
 }
 
 // verifiedOnly refuses callers without identity. Under --principal header:NAME
