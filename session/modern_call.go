@@ -61,11 +61,14 @@ func (c *modernCall) Step(x *Exec, ev Event) {
 	case EvOp:
 		c.told(x, ev)
 	case EvTimer:
-		if ev.Name == "url" {
+		switch ev.Name {
+		case "url":
 			c.sendVisited(x, true)
-			break
+		case wakeGather:
+			c.gathered(x)
+		default:
+			c.parkOver(x)
 		}
-		c.parkOver(x)
 	case EvOpened:
 		x.Do(Send{Stream: c.Stream, Out: Out{Begin: true}})
 	case EvServer:

@@ -27,7 +27,7 @@ func (c *modernCall) question(x *Exec, m *jsonrpc.Message) {
 		c.say(x, jsonrpc.NewError(m.ID, -32603, "out of memory budget for questions; try again later", nil))
 		return
 	}
-	if c.Hosted != "" || c.host(x) {
+	if c.Hosted != "" || !c.Parked && !c.Park.asking() && c.host(x) {
 		x.Free(string(x.ID) + "/ask")
 		x.Do(Tell{To: c.Hosted, Name: "question", Data: m.Raw})
 		return
@@ -39,7 +39,29 @@ func (c *modernCall) question(x *Exec, m *jsonrpc.Message) {
 	}
 	c.Park.add(m)
 	x.Do(Put{Key: serverAskKey(c.Pool, m.ID.Raw()), Value: []byte(x.ID)})
-	if !c.Parked {
+	if !c.Parked && !gather(x) {
+		c.park(x)
+	}
+}
+
+// wakeGather is when the questions that came together are shown. Servers ask
+// several at once (2026-07-28 basic/patterns/mrtr: InputRequests is a map),
+// which of a legacy server are requests of their own.
+const wakeGather = "gather"
+
+// gather puts the showing of a question off until none has come for a moment.
+// False: show it now.
+func gather(x *Exec) bool {
+	if x.Policy.Gather <= 0 {
+		return false
+	}
+	x.Do(Wake{Name: wakeGather, At: x.Now.Add(x.Policy.Gather)})
+	return true
+}
+
+// gathered: the moment is over.
+func (c *modernCall) gathered(x *Exec) {
+	if !c.Parked && c.Hosted == "" && c.Park.asking() {
 		c.park(x)
 	}
 }

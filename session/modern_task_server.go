@@ -307,7 +307,7 @@ func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
 	}
 	t.Park.add(m)
 	x.Do(Put{Key: serverAskKey(t.Pool, m.ID.Raw()), Value: []byte(x.ID)})
-	if t.Driver != nil {
+	if t.Driver != nil && !gather(x) {
 		t.park(x)
 	}
 	t.changed(x)

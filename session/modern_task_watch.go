@@ -94,6 +94,10 @@ func (t *modernTask) timer(x *Exec, name string) {
 		t.sayAgain(x)
 	case "inline":
 		t.inlineOver(x)
+	case wakeGather:
+		if t.Driver != nil && t.Park.asking() {
+			t.park(x)
+		}
 	case "park":
 		t.parkOver(x)
 	case "forget":

@@ -42,6 +42,10 @@ type Policy struct {
 	// URLWait: how long a call waits for a legacy server to say that its user is
 	// done at a URL, before it is sent again all the same. 30 s.
 	URLWait time.Duration
+	// Gather: how long a call that a legacy server asks in waits for more
+	// questions, so that those asked at once are shown at once. 25 ms;
+	// negative: not at all.
+	Gather time.Duration
 	// PageSize of tasks/list. 50.
 	PageSize int
 	// Limits per principal (callers who cannot be told apart: per address) and
@@ -90,6 +94,9 @@ func (p Policy) withDefaults() Policy {
 	def(&p.MaxTTL, 24*time.Hour)
 	def(&p.ParkFor, 10*time.Minute)
 	def(&p.URLWait, 30*time.Second)
+	if p.Gather == 0 {
+		p.Gather = 25 * time.Millisecond
+	}
 	if p.Holders <= 0 {
 		p.Holders = 256
 	}

@@ -140,7 +140,7 @@ type stage struct {
 }
 
 func newStage(t *testing.T, sc *scenario, form string) *stage {
-	return &stage{t: t, sc: sc, form: form, server: &fakeServer{noListen: true}, store: memory.New(), metrics: &fakeMetrics{},
+	return &stage{t: t, sc: sc, form: form, policy: session.Policy{Gather: -1}, server: &fakeServer{noListen: true}, store: memory.New(), metrics: &fakeMetrics{},
 		vars: vars{"K64": strings.Repeat("x", 64<<10)}, fixed: vars{}, ends: map[string]*jsonrpc.Message{}, clients: map[string]*fakeClient{}, ups: map[string]*fakeExchange{}, since: time.Now()}
 }
 
@@ -334,6 +334,8 @@ func (s *stage) setup(st *step) {
 			n, _ := strconv.ParseInt(v, 10, 64)
 			s.held = session.NewHeldBudget(n)
 			s.policy.MessageLimit = 1
+		case "gather":
+			s.policy.Gather, _ = time.ParseDuration(v)
 		case "page-size":
 			s.policy.PageSize, _ = strconv.Atoi(v)
 		default:
