@@ -69,8 +69,6 @@ func (c *modernCall) Step(x *Exec, ev Event) {
 		default:
 			c.parkOver(x)
 		}
-	case EvOpened:
-		x.Do(Send{Stream: c.Stream, Out: Out{Begin: true}})
 	case EvServer:
 		c.server(x, ev)
 	case EvServerEnd:

@@ -12,9 +12,6 @@ import (
 func (c *modernCall) question(x *Exec, m *jsonrpc.Message) {
 	caps, _ := jsonrpc.ParseValue(c.Caps)
 	switch {
-	case m.Method == "roots/list" && len(rootsAnswer(x, c.Pool, m)) > 0:
-		c.say(x, rootsAnswer(x, c.Pool, m))
-		return
 	case !translate.CanRequireInput(c.Method) || len(c.Park.Open) >= maxQuestions:
 		c.say(x, jsonrpc.NewError(m.ID, -32603, "the client cannot be asked during "+c.Method, nil))
 		return

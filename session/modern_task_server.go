@@ -283,12 +283,6 @@ func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
 		t.respond(x, jsonrpc.NewError(m.ID, -32603, "the task takes no more questions", nil))
 		return
 	}
-	if m.Method == "roots/list" {
-		if raw := rootsAnswer(x, t.Pool, m); raw != nil {
-			t.respond(x, raw)
-			return
-		}
-	}
 	if t.Inline != nil {
 		t.inlineOver(x) // a client with the extension is asked by its task
 	}

@@ -29,7 +29,7 @@ func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte),
 	case m.Method == "ping":
 		say(jsonrpc.NewResult(m.ID, []byte("{}")))
 		return
-	case m.Method == "roots/list" && len(rootsAnswer(x, pool, m)) > 0:
+	case m.Method == "roots/list" && translate.RelatedTask(m.Params()) == "" && len(rootsAnswer(x, pool, m)) > 0:
 		say(rootsAnswer(x, pool, m))
 		return
 	case translate.IsQuestion(m.Method):
@@ -170,7 +170,9 @@ func nobody(m *jsonrpc.Message) []byte {
 
 func rootsKey(pool OpID) string { return "roots/" + string(pool) }
 
-// rootsAnswer: a client's roots are asked for once in a session.
+// rootsAnswer: a client's roots, as it gave them last, for a server that asks
+// on the session's own stream, where perhaps nobody can be asked. Inside a call
+// or a task it is asked anew: roots change, and nobody tells us.
 func rootsAnswer(x *Exec, pool OpID, m *jsonrpc.Message) []byte {
 	raw, ok := x.Get(rootsKey(pool))
 	if !ok {
