@@ -91,7 +91,17 @@ func (e *Eras) Face(ctx context.Context, target session.Target) (session.Face, e
 	if err != nil {
 		return session.Face{}, err
 	}
-	return session.Face{Era: r.Era, Version: r.Version, Versions: r.Versions, Dual: r.Dual, Tasks: r.Tasks}, nil
+	return r.Face(), nil
+}
+
+// Face is what a session.Runner wants to know of r. Nobody has asked a server
+// whose era was given, so its list is empty.
+func (r Result) Face() session.Face {
+	f := session.Face{Era: r.Era, Version: r.Version, Dual: r.Dual, Tasks: r.Tasks}
+	if !r.Pinned {
+		f.Versions = r.Versions
+	}
+	return f
 }
 
 // Forget drops what is known about an upstream: it answered like a server of

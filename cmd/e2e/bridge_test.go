@@ -23,7 +23,7 @@ type faces struct{ eras *upstream.Eras }
 
 func (f faces) Face(ctx context.Context, t session.Target) (session.Face, error) {
 	r, err := f.eras.Era(ctx, t)
-	return session.Face{Era: r.Era, Version: r.Version, Versions: r.Versions, Dual: r.Dual, Tasks: r.Tasks}, err
+	return r.Face(), err
 }
 
 // bridge is a proxy before one server: real sockets on both sides.

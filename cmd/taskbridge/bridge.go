@@ -212,7 +212,7 @@ func (f faces) Face(ctx context.Context, target session.Target) (session.Face, e
 	if err != nil {
 		return session.Face{}, err
 	}
-	return session.Face{Era: r.Era, Version: r.Version, Versions: r.Versions, Dual: r.Dual, Tasks: r.Tasks}, nil
+	return r.Face(), nil
 }
 
 // verifiedOnly refuses callers without identity. Under --principal header:NAME
