@@ -41,6 +41,7 @@ type legacyCall struct {
 	// Relist is "asked" while the tool list is fetched anew for this call, then
 	// "done"; Marks are the mirrored arguments it was last sent with.
 	Relist string `json:",omitempty"`
+	Pauses bool   `json:",omitempty"` // before a round that asks nothing
 	Marks  []byte `json:",omitempty"`
 }
 
@@ -55,7 +56,7 @@ func (c *legacyCall) Step(x *Exec, ev Event) {
 	case EvServer:
 		c.server(x, ev)
 	case EvServerEnd:
-		if c.Stream != "" && len(c.Questions.Open) == 0 && !c.Asking && c.Relist != "asked" && ev.Label == "up" && !c.up("up") {
+		if c.Stream != "" && len(c.Questions.Open) == 0 && !c.Asking && !c.Pauses && c.Relist != "asked" && ev.Label == "up" && !c.up("up") {
 			c.failed(x, failedOut(translate.Legacy, rawID(c.ID), ev))
 		}
 	case EvTimer:
@@ -63,6 +64,8 @@ func (c *legacyCall) Step(x *Exec, ev Event) {
 		case c.Stream == "":
 		case ev.Name == "gone":
 			c.abandoned(x)
+		case ev.Name == "again":
+			c.sendAgain(x, nil)
 		case c.Handle == "" && !c.Cancelled:
 			c.early(x)
 		}
@@ -472,6 +475,12 @@ func (c *legacyCall) inputRequired(x *Exec, result jsonrpc.Value) {
 		return
 	}
 	c.Questions.add(x, result.Get("inputRequests"))
+	if len(c.Questions.Open) == 0 {
+		// A state alone, as a busy server gives: again, but not at once.
+		c.Pauses = true
+		x.Do(Wake{Name: "again", At: x.Now.Add(x.Policy.RetryAfter)})
+		return
+	}
 	c.Questions.ask(x, sess, c.Stream, "")
 	if method := c.Questions.refused(); method != "" {
 		c.Questions.withdraw(x)
@@ -487,11 +496,7 @@ func (c *legacyCall) retry(x *Exec) {
 	if !c.Questions.complete() {
 		return
 	}
-	var responses []byte
-	if len(c.Questions.Open) > 0 {
-		responses = c.Questions.responses()
-	}
-	c.sendAgain(x, responses)
+	c.sendAgain(x, c.Questions.responses())
 }
 
 // sendAgain is the retry of an input_required call: its own params, the
@@ -509,7 +514,7 @@ func (c *legacyCall) sendAgain(x *Exec, responses []byte) {
 	if len(c.State) > 0 {
 		e.Set(m.Params(), "requestState", c.State)
 	}
-	c.Questions, c.Asking = questions{}, false
+	c.Questions, c.Asking, c.Pauses = questions{}, false, false
 	c.open(x, e.Bytes(), c.Version)
 }
 
