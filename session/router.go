@@ -169,6 +169,7 @@ func (r *Runner) bridgeLegacy(ev Event, s *ClientStream) {
 				r.cancelCall(sess.ID, id)
 			}
 		}
+		r.noticeToModern(ev, s)
 		s.Send(accepted)
 		return
 	}
@@ -325,8 +326,9 @@ func (r *Runner) modernClient(ctx context.Context, in Inbound, s *ClientStream) 
 	}
 	ev := Event{Frame: in.Frame, Caller: in.Caller, Face: face}
 	if m.Kind != jsonrpc.Request && face.Era != translate.Modern {
-		// No notification or response of a modern client means anything to a
-		// legacy server (2026-07-28 streamable-http, Sending Messages).
+		// None the specification has means anything to a legacy server
+		// (2026-07-28 streamable-http, Sending Messages); an extension's may.
+		r.noticeToLegacy(ev, s)
 		s.Send(Out{Final: true, Status: 202})
 		return
 	}
