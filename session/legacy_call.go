@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"taskbridge/translate"
@@ -17,6 +18,8 @@ type legacyCall struct {
 	base
 	Stream  string    `json:",omitempty"`
 	ID      []byte    `json:",omitempty"`
+	UpID    []byte    `json:",omitempty"` // toward the server, once the call was sent again
+	Sent    int       `json:",omitempty"` // how often it was sent again
 	Method  string    `json:",omitempty"`
 	Session string    `json:",omitempty"`
 	Version string    `json:",omitempty"` // toward the server
@@ -156,8 +159,20 @@ func (c *legacyCall) admit(x *Exec, task jsonrpc.Value) bool {
 	return true
 }
 
+// anew gives the call an id of its own for being sent again: that is another
+// request (2026-07-28 basic/patterns/mrtr, Client Requirements).
+func (c *legacyCall) anew(raw []byte) []byte {
+	c.Sent++
+	c.UpID = jsonrpc.Quote("again-" + strconv.Itoa(c.Sent) + "-" + string(c.ID))
+	if m, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
+		return withID(m, rawID(c.UpID))
+	}
+	return raw
+}
+
 // open sends the call again with the headers it needs.
 func (c *legacyCall) open(x *Exec, raw []byte, version string) {
+	raw = c.anew(raw)
 	out := modernOut(raw, version, nil)
 	sess := new(legacySession)
 	if m, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil && x.r.load(sessionOp(c.Session), sess) && !c.mirror(x, sess, m, out.Header) {
@@ -178,7 +193,7 @@ func (c *legacyCall) server(x *Exec, ev Event) {
 	case jsonrpc.Notification:
 		c.notification(x, m)
 	case jsonrpc.ErrorResponse, jsonrpc.Response:
-		if !answers(m, c.ID) {
+		if !c.answered(m) {
 			x.r.metrics.Dropped("answer")
 			return
 		}
@@ -188,6 +203,14 @@ func (c *legacyCall) server(x *Exec, ev Event) {
 		}
 		c.result(x, ev)
 	}
+}
+
+// answered: m answers the request as it was sent last.
+func (c *legacyCall) answered(m *jsonrpc.Message) bool {
+	if len(c.UpID) > 0 {
+		return answers(m, c.UpID)
+	}
+	return answers(m, c.ID)
 }
 
 func (c *legacyCall) notification(x *Exec, m *jsonrpc.Message) {
@@ -294,6 +317,11 @@ func (c *legacyCall) result(x *Exec, ev Event) {
 	}
 	raw, lost := translate.ResultToLegacy(c.Method, m, sess.Tasks)
 	raw = x.fit(c.Method, sess, raw, lost)
+	if len(c.UpID) > 0 {
+		if r, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
+			raw = withID(r, rawID(c.ID))
+		}
+	}
 	x.reply(c.Stream, sealCursor(x, raw, c.Method, c.Owner))
 	x.Do(Done{})
 }

@@ -240,7 +240,7 @@ func (c *legacyCall) relisted(x *Exec) {
 		return
 	}
 	x.Unkeep(&c.base, slotPayload)
-	c.openAs(x, m.Raw, h, c.Version)
+	c.openAs(x, c.anew(m.Raw), h, c.Version)
 }
 
 // listed reads the marks of a list on its way to a legacy client and takes out

@@ -433,6 +433,13 @@ func (s *stage) rules(e *fakeExchange) {
 	if e.out.Session != "" {
 		s.fatalf("a modern server got a session")
 	}
+	// 2026-07-28 basic/patterns/mrtr, Client Requirements: a retry has an id of
+	// its own.
+	id := e.msg.Method + " " + e.msg.ID.Key()
+	if retry := e.msg.At("params", "inputResponses").Exists() || e.msg.At("params", "requestState").Exists(); retry && s.sentIDs[id] {
+		s.fatalf("a retry has the id %s of another request", e.msg.ID)
+	}
+	s.sentIDs[id] = true
 	if got := e.out.Header.Get("Mcp-Method"); got != e.msg.Method {
 		s.fatalf("Mcp-Method %q, want %q", got, e.msg.Method)
 	}

@@ -123,6 +123,7 @@ type stage struct {
 	era     translate.Era // the client's
 
 	vars     vars
+	sentIDs  map[string]bool             // of requests to a modern server
 	fixed    vars                        // set by vars sections
 	ends     map[string]*jsonrpc.Message // how tasks ended, by what was asked
 	clients  map[string]*fakeClient
@@ -141,7 +142,7 @@ type stage struct {
 
 func newStage(t *testing.T, sc *scenario, form string) *stage {
 	return &stage{t: t, sc: sc, form: form, policy: session.Policy{Gather: -1}, server: &fakeServer{noListen: true}, store: memory.New(), metrics: &fakeMetrics{},
-		vars: vars{"K64": strings.Repeat("x", 64<<10)}, fixed: vars{}, ends: map[string]*jsonrpc.Message{}, clients: map[string]*fakeClient{}, ups: map[string]*fakeExchange{}, since: time.Now()}
+		vars: vars{"K64": strings.Repeat("x", 64<<10)}, sentIDs: map[string]bool{}, fixed: vars{}, ends: map[string]*jsonrpc.Message{}, clients: map[string]*fakeClient{}, ups: map[string]*fakeExchange{}, since: time.Now()}
 }
 
 func (s *stage) fatalf(format string, args ...any) {
