@@ -30,6 +30,7 @@ type modernCall struct {
 	Drive    bool        `json:",omitempty"`
 	Limit    string      `json:",omitempty"`
 	Tried    bool        `json:",omitempty"` // sent once more after a lost session
+	Leveled  bool        `json:",omitempty"` // the session was told its log level
 	Relisted bool        `json:",omitempty"` // the tool list was read anew for this call
 	Gone     bool        `json:",omitempty"` // the client has left
 	Caps     []byte      `json:",omitempty"` // what the client declared
@@ -197,6 +198,14 @@ func (c *modernCall) told(x *Exec, ev Event) {
 		c.withdrawn(x, ev.Data)
 	case "completed":
 		c.completed(x, string(ev.Data))
+	case "level":
+		if !c.up("up") && c.UpID == 0 && c.Stream != "" {
+			c.proceed(x)
+		}
+	case "log":
+		if m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{}); err == nil && c.Stream != "" {
+			c.logLine(x, m)
+		}
 	case "say", "shut":
 		c.hostedNews(x, ev)
 	case "tools":
@@ -216,6 +225,8 @@ func (c *modernCall) proceed(x *Exec) {
 			return
 		}
 		c.finish(x, Out{Raw: jsonrpc.NewResult(rawID(c.ID), translate.DiscoverResult(translate.ParseResult(pool.Init))), Final: true})
+	case !c.leveled(x):
+		// "level" comes
 	case c.Method == "tools/call" && c.Ready.Tasks:
 		if _, known := x.Get(toolsKey(c.Pool)); !known {
 			if !c.kept(slotRequest) {
@@ -343,6 +354,10 @@ func (c *modernCall) notification(x *Exec, m *jsonrpc.Message) {
 		c.withdrawn(x, m.At("params", "requestId").Raw())
 		return
 	}
+	if m.Method == "notifications/message" {
+		c.logLine(x, m)
+		return
+	}
 	if c.Parked || c.Hosted != "" {
 		return // nobody listens
 	}
@@ -355,11 +370,6 @@ func (c *modernCall) notification(x *Exec, m *jsonrpc.Message) {
 		e := m.Edit()
 		e.Replace(token, c.Token)
 		x.Do(Send{Stream: c.Stream, Out: Out{Raw: e.Bytes()}})
-	case "notifications/message":
-		level, _ := m.At("params", "level").Str()
-		if c.LogLevel != "" && levelRank(level) >= levelRank(c.LogLevel) {
-			x.Do(Send{Stream: c.Stream, Out: Out{Raw: m.Raw}})
-		}
 	default:
 		routeNotice(x, c.Pool, m)
 	}
@@ -488,7 +498,7 @@ func (c *modernCall) sessionLost(x *Exec) {
 		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondUpstreamBroken, "the upstream server lost its session", nil))
 		return
 	}
-	c.Tried, c.UpID = true, 0
+	c.Tried, c.Leveled, c.UpID = true, false, 0
 	meta := m.At("params", "_meta")
 	need := poolNeed{As: c.As, ClientInfo: clientInfo(meta), ClientCaps: translate.ClientCapsToLegacy(c.Caps), Private: c.Private, Limit: c.Limit}
 	x.Do(Shut{Label: "up"}, Tell{To: c.Pool, Name: "lost", Data: []byte(c.Ready.Session)}, Tell{To: c.Pool, Name: "need", Data: mustJSON(need)})

@@ -13,6 +13,9 @@ func (c *modernCall) question(x *Exec, m *jsonrpc.Message) {
 	caps, _ := jsonrpc.ParseValue(c.Caps)
 	switch {
 	case !translate.CanRequireInput(c.Method) || len(c.Park.Open) >= maxQuestions:
+		if sayRoots(x, c.Pool, m, func(raw []byte) { c.say(x, raw) }) {
+			return
+		}
 		c.say(x, jsonrpc.NewError(m.ID, -32603, "the client cannot be asked during "+c.Method, nil))
 		return
 	case !translate.ClientCan(caps, m.Method, m.Params()):

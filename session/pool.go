@@ -34,6 +34,9 @@ type poolSession struct {
 	ToolWait   []OpID         `json:",omitempty"`
 	Listens    []OpID         `json:",omitempty"`
 	Subs       map[string]int `json:",omitempty"` // resources and how many listens want them
+	Level      string         `json:",omitempty"` // the most verbose log level wanted; View.Level is the server's
+	LevelSent  string         `json:",omitempty"`
+	LevelWait  []OpID         `json:",omitempty"`
 	// Pending are questions of the server that belong to nothing yet.
 	Pending []json.RawMessage `json:",omitempty"`
 }
@@ -54,6 +57,7 @@ type poolReady struct {
 	Tasks            bool
 	Cancel           bool
 	Logging          bool
+	Level            string `json:",omitempty"` // log level the session has asked for
 	Error            []byte `json:",omitempty"` // instead: a JSON-RPC error
 	Out              *Out   `json:",omitempty"` // instead: what the client gets
 }
@@ -98,6 +102,8 @@ func (p *poolSession) told(x *Exec, ev Event) {
 		p.Used = x.Now
 		p.ToolWait = append(p.ToolWait, ev.From)
 		p.listTools(x)
+	case "level":
+		p.level(x, ev)
 	case "listen":
 		p.Listens = append(p.Listens, ev.From)
 	case "stray":
@@ -152,6 +158,8 @@ func (p *poolSession) need(x *Exec, ev Event) {
 
 func (p *poolSession) initialize(x *Exec) {
 	p.Phase, p.Session, p.Version = "opening", "", ""
+	p.Level = "" // a new session has none
+	p.levelOver(x)
 	params := jsonrpc.NewObject().Str("protocolVersion", translate.LatestLegacy).
 		Raw("capabilities", p.ClientCaps).Raw("clientInfo", p.ClientInfo).Bytes()
 	msg := jsonrpc.NewRequest(jsonrpc.IntID(x.NextID("up/"+string(x.ID))), "initialize", params)
@@ -184,6 +192,10 @@ func (p *poolSession) server(x *Exec, ev Event) {
 		x.Do(Shut{Label: "tools"})
 		delete(p.Ups, "tools")
 		p.toolPage(x, m)
+	case ev.Label == "level":
+		x.Do(Shut{Label: "level"})
+		delete(p.Ups, "level")
+		p.levelSet(x)
 	}
 }
 
@@ -211,6 +223,7 @@ func (p *poolSession) fail(x *Exec, r poolReady) {
 	for _, op := range p.ToolWait {
 		x.Do(Tell{To: op, Name: "tools"})
 	}
+	p.levelOver(x)
 	p.end(x)
 }
 
@@ -273,6 +286,8 @@ func (p *poolSession) serverEnd(x *Exec, ev Event) {
 		p.getEnded(x, ev)
 	case "tools":
 		p.toolsFailed(x)
+	case "level":
+		p.levelSet(x)
 	}
 }
 

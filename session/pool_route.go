@@ -29,9 +29,6 @@ func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte),
 	case m.Method == "ping":
 		say(jsonrpc.NewResult(m.ID, []byte("{}")))
 		return
-	case m.Method == "roots/list" && translate.RelatedTask(m.Params()) == "" && len(rootsAnswer(x, pool, m)) > 0:
-		say(rootsAnswer(x, pool, m))
-		return
 	case translate.IsQuestion(m.Method):
 		if id := translate.RelatedTask(m.Params()); id != "" {
 			// Calls in flight first: one that ends meanwhile has told its task.
@@ -54,7 +51,7 @@ func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte),
 			x.Do(Tell{To: op, Name: "question", Data: m.Raw})
 			return
 		}
-		if pend != nil && pend(m) {
+		if sayRoots(x, pool, m, say) || pend != nil && pend(m) {
 			return
 		}
 		x.Do(Loss{What: string(translate.LossUnattached)})
@@ -170,15 +167,19 @@ func nobody(m *jsonrpc.Message) []byte {
 
 func rootsKey(pool OpID) string { return "roots/" + string(pool) }
 
-// rootsAnswer: a client's roots, as it gave them last, for a server that asks
-// on the session's own stream, where perhaps nobody can be asked. Inside a call
-// or a task it is asked anew: roots change, and nobody tells us.
-func rootsAnswer(x *Exec, pool OpID, m *jsonrpc.Message) []byte {
-	raw, ok := x.Get(rootsKey(pool))
-	if !ok {
-		return nil
+// sayRoots answers with the roots a client gave last, where nobody can be
+// asked. Where somebody can, it is: a modern client has no notice to say that
+// its roots are others now (2026-07-28 client/roots), so each question in a
+// call gets the client's own answer.
+func sayRoots(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte)) bool {
+	if m.Method != "roots/list" {
+		return false
 	}
-	return jsonrpc.NewResult(m.ID, raw)
+	raw, ok := x.Get(rootsKey(pool))
+	if ok {
+		say(jsonrpc.NewResult(m.ID, raw))
+	}
+	return ok
 }
 
 // keepRoots remembers a client's answer to roots/list for the session.
@@ -191,8 +192,11 @@ func keepRoots(x *Exec, pool OpID, entry []byte, answer jsonrpc.Value) {
 
 func (p *poolSession) notice(x *Exec, m *jsonrpc.Message) {
 	routeNotice(x, x.ID, m)
-	if m.Method == "notifications/tools/list_changed" {
+	switch m.Method {
+	case "notifications/tools/list_changed":
 		x.Do(Del{Key: toolsKey(x.ID)})
+	case "notifications/message":
+		p.logLine(x, m)
 	}
 	for _, op := range p.Listens {
 		x.Do(Tell{To: op, Name: "notice", Data: m.Raw})

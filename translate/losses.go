@@ -22,6 +22,7 @@ const (
 	LossUnattached       Loss = "unattached_question"
 	LossLateAnswer       Loss = "late_answer"
 	LossServerTaskMethod Loss = "server_task_method"
+	LossLogLine          Loss = "log_line"
 )
 
 type lossRow struct {
@@ -47,6 +48,7 @@ var losses = []lossRow{
 	{LossUnaskableInput, "server → client", "a question in a mode the client did not declare is answered by the proxy"},
 	{LossUnattached, "legacy server → modern client", "a question that belongs to no task or call is answered with an error"},
 	{LossLateAnswer, "client → server", "an answer to a question that is gone is dropped"},
+	{LossLogLine, "legacy server → modern client", "a log line outside of any request's stream is dropped unless exactly one call is in flight"},
 	{LossServerTaskMethod, "legacy server → modern client", "tasks hosted by clients do not exist in the modern era; the server gets -32601"},
 }
 
