@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"taskbridge/translate/schematest"
+)
+
+// Every feature of every client, tasks apart, through the bridge on every
+// server of the other era. The servers offer the same, so that a client sees
+// the same whatever stands behind; a client prints one line a feature.
+
+// featurePeers are the programs, by SDK.
+var (
+	featureLegacyClients = []peer{
+		nodePeer("features-client.mjs", "--sdk", "1"),
+	}
+	featureModernClients = []peer{
+		nodePeer("features-client.mjs", "--sdk", "2"),
+	}
+	featureLegacyServers = []peer{
+		nodePeer("features-legacy.mjs"),
+	}
+	featureModernServers = []peer{
+		nodePeer("features-modern.mjs"),
+	}
+)
+
+// featureWant is what a client sees of each feature.
+var featureWant = map[string]string{
+	"connect": `{"server":"features","instructions":"A server with every feature.",
+		"capabilities":{"tools":true,"prompts":true,"resources":true,"subscribe":true,"logging":true,"completions":true}}`,
+	"tools-list": `{"names":["add","ask","ask_all","ask_form","ask_twice","ask_url","cancelled","contents","fail","log","progress","roots","sample","sample_tools","touch","wait"],
+		"add":{"title":"Addition","readOnly":true,"output":["sum"],"icons":1}}`,
+	"call":           `{"text":"5","structured":{"sum":5}}`,
+	"call-error":     `{"isError":true,"text":"failed on purpose"}`,
+	"unknown-tool":   `{"code":-32602}`,
+	"contents":       `{"blocks":["text words","image aW1hZ2U=","audio YXVkaW8=","resource_link peer://note","resource a note"],"priority":0.5}`,
+	"progress":       `{"text":"3 steps","notes":["1/3 step 1","2/3 step 2","3/3 step 3"]}`,
+	"cancel":         `{"call":"aborted","cancelled":"yes"}`,
+	"log":            `{"lines":{"info":["info features: a line of level info","error features: a line of level error"],"error":["error features: a line of level error"]}}`,
+	"prompts-list":   `{"names":["asking","hello","plain"],"arguments":["name true"]}`,
+	"prompt-get":     `{"description":"A greeting","role":"user","text":"Say hello to Ada","plain":"Say something"}`,
+	"prompt-unknown": `{"code":-32602}`,
+	"prompt-asks":    `{"text":"Say hello to Ada","asked":["What is your name?"]}`,
+	"resources-list": `{"uris":["peer://asking","peer://note","peer://pixel"],"mimeType":"text/plain"}`,
+	"templates":      `{"templates":["item peer://item/{id}"]}`,
+	"read":           `{"text":"a note","blob":"cGl4ZWw=","template":"item 7"}`,
+	"read-missing":   `{"code":-32602}`,
+	"read-asks":      `{"text":"for Ada","asked":["What is your name?"]}`,
+	"complete":       `{"prompt":["Ada","Alan"],"context":["Alan"],"template":["1","10"]}`,
+	"subscribe":      `{"during":{"changed":["prompts","resources","tools"],"updated":["peer://note"]},"after":[]}`,
+	"ask":            `{"text":"Hello, Ada","asked":["What is your name?"]}`,
+	"ask-declined":   `{"declined":"No name (decline)","cancelled":"No name (cancel)"}`,
+	"ask-form": `{"text":"accept","asked":["All about you?"],
+		"structured":{"name":"Ada","age":36,"height":170,"member":true,"colour":"green","days":["tue"]}}`,
+	"ask-twice":    `{"text":"Ada likes green","asked":["What is your name?","Which colour?"]}`,
+	"ask-all":      `{"text":"Ada, something, file:///one","asked":["What is your name?"],"sampled":["Say something (Be short, 50)"]}`,
+	"ask-url":      `{"text":"page: accept","asked":["Please look: https://example.com/page"]}`,
+	"sample":       `{"text":"peer-model: something","asked":[],"sampled":["Say something (Be short, 50)"]}`,
+	"sample-tools": `{"text":"lookup {\"key\":\"k\"}: it is 42","asked":[],"sampled":["text with lookup","tool_result with lookup"]}`,
+	"roots":        `{"before":"file:///one","after":"file:///one file:///two"}`,
+	"close":        `{"closed":true}`,
+}
+
+// featureLegacyWant and featureModernWant are what is different in an era.
+var (
+	featureLegacyWant = map[string]string{
+		"connect": `{"server":"features","instructions":"A server with every feature.","version":"2025-11-25","session":true,
+			"capabilities":{"tools":true,"prompts":true,"resources":true,"subscribe":true,"logging":true,"completions":true}}`,
+		"ping": `{"empty":true}`,
+		"tools-list": `{"names":["add","ask","ask_all","ask_form","ask_twice","ask_url","cancelled","contents","fail","log","progress","roots","sample","sample_tools","touch","wait"],
+			"paged":true,"add":{"title":"Addition","readOnly":true,"output":["sum"],"icons":1}}`,
+		"prompts-list":   `{"names":["asking","hello","plain"],"paged":true,"arguments":["name true"]}`,
+		"resources-list": `{"uris":["peer://asking","peer://note","peer://pixel"],"paged":true,"mimeType":"text/plain"}`,
+		"read-missing":   `{"code":-32002}`,
+		"roots":          `{"before":"file:///one","after":"file:///one file:///two","changed":"sent"}`,
+	}
+	featureModernWant = map[string]string{
+		"connect": `{"server":"features","instructions":"A server with every feature.","version":"2026-07-28","session":false,
+			"capabilities":{"tools":true,"prompts":true,"resources":true,"subscribe":true,"logging":true,"completions":true}}`,
+		"discover":  `{"versions":true}`,
+		"subscribe": `{"during":{"changed":["prompts","resources","tools"],"updated":["peer://note"]},"after":[],"honoured":4,"closed":"local"}`,
+	}
+)
+
+// featureOther are features that a client or a server has another way or not at
+// all: by "client" or "client on server" and feature, the line or "" for none,
+// and why. That nothing of it is the bridge's doing is shown without it, by
+// TestFeatures_Direct.
+var featureOther = map[string]map[string]featureLine{}
+
+type featureLine struct{ want, why string }
+
+func TestFeatures_LegacyClient_ModernServer(t *testing.T) {
+	featurePairs(t, "legacy", "modern", featureLegacyClients, featureModernServers)
+}
+
+func TestFeatures_ModernClient_LegacyServer(t *testing.T) {
+	featurePairs(t, "modern", "legacy", featureModernClients, featureLegacyServers)
+}
+
+func featurePairs(t *testing.T, clientEra, serverEra string, clients, servers []peer) {
+	for _, server := range servers {
+		t.Run("on "+command(server), func(t *testing.T) {
+			url := startServer(t, server)
+			for _, client := range clients {
+				for i, form := range forms {
+					if i > 0 && !fullE2E() {
+						break
+					}
+					t.Run(client.name+"/"+form.name, func(t *testing.T) {
+						t.Parallel()
+						at, legs := recordedBridge(t, url, clientEra, serverEra, form.o)
+						checkFeatures(t, client, server, clientEra, runClient(t, client, at, "features"))
+						t.Run("messages", func(t *testing.T) {
+							if made := legs.check(t, schematest.Load(t)); len(made) == 0 {
+								t.Error("the recording holds nothing the proxy made")
+							}
+						})
+					})
+				}
+			}
+		})
+	}
+}
+
+// TestFeatures_Direct: the same without the bridge between peers of one era.
+func TestFeatures_Direct(t *testing.T) {
+	for _, era := range []struct {
+		name             string
+		clients, servers []peer
+	}{
+		{"legacy", featureLegacyClients, featureLegacyServers},
+		{"modern", featureModernClients, featureModernServers},
+	} {
+		for _, server := range era.servers {
+			t.Run(era.name+" on "+command(server), func(t *testing.T) {
+				url := startServer(t, server)
+				for _, client := range era.clients {
+					t.Run(client.name, func(t *testing.T) {
+						t.Parallel()
+						checkFeatures(t, client, server, era.name, runClient(t, client, url, "features"))
+					})
+				}
+			})
+		}
+	}
+}
+
+// featuresOf is what a client of an era must print on a server.
+func featuresOf(client, server peer, era string) map[string]string {
+	want := maps.Clone(featureWant)
+	if era == "legacy" {
+		maps.Copy(want, featureLegacyWant)
+	} else {
+		maps.Copy(want, featureModernWant)
+	}
+	for _, key := range []string{client.name, client.name + " on " + server.name} {
+		for name, line := range featureOther[key] {
+			if want[name] = line.want; line.want == "" {
+				delete(want, name)
+			}
+		}
+	}
+	return want
+}
+
+func checkFeatures(t *testing.T, client, server peer, era string, run clientRun) {
+	t.Helper()
+	want := featuresOf(client, server, era)
+	got := map[string]string{}
+	for _, line := range run.Lines {
+		var fields map[string]any
+		json.Unmarshal([]byte(line), &fields)
+		if name, ok := fields["step"].(string); ok {
+			delete(fields, "step")
+			rest, _ := json.Marshal(fields)
+			got[name] = string(rest)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		t.Run(name, func(t *testing.T) {
+			if d := differ([]string{got[name]}, []string{strings.Join(strings.Fields(want[name]), " ")}); d != "" {
+				t.Errorf("%s\ngot: %s", d, got[name])
+			}
+		})
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("a feature nobody expects: %s", got[name])
+		}
+	}
+	if !run.OK {
+		t.Errorf("the client failed:\n%s", run)
+	}
+}
