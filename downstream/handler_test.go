@@ -63,7 +63,6 @@ func TestHostileRequests(t *testing.T) {
 		{"modern, unknown version", "POST", strings.Replace(modernList, "2026-07-28", "2099-01-01", 1), []string{"MCP-Protocol-Version: 2099-01-01"}, translate.CondUnsupportedVersion, modern, `"supported":["2026-07-28",`},
 		{"modern ping", "POST", strings.Replace(modernList, "tools/list", "ping", 1), []string{"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: ping"}, translate.CondUnknownMethod, modern, `"code":-32601`},
 		{"modern response", "POST", `{"jsonrpc":"2.0","id":1,"result":{}}`, []string{"MCP-Protocol-Version: 2026-07-28"}, translate.CondInvalidRequest, modern, `"jsonrpc":"2.0","error"`},
-		{"modern initialized", "POST", notify, []string{"MCP-Protocol-Version: 2026-07-28"}, translate.CondUnknownMethod, modern, `"jsonrpc":"2.0","error"`},
 		{"listen as JSON", "POST", listen, append([]string{"Accept: application/json"}, listenLines...), translate.CondNotAcceptable, modern, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -44,11 +44,12 @@ type legacySession struct {
 	Used      time.Time
 	// Lists are the list changes the modern server reports, Subs the resources
 	// the client subscribed to; Listen is the exchange that brings both.
-	Lists       []string `json:",omitempty"`
-	Subs        []string `json:",omitempty"`
-	Listen      string   `json:",omitempty"`
-	ListenNo    int      `json:",omitempty"`
-	ListenTries int      `json:",omitempty"`
+	Lists       []string  `json:",omitempty"`
+	Subs        []string  `json:",omitempty"`
+	Listen      string    `json:",omitempty"`
+	ListenNo    int       `json:",omitempty"`
+	ListenTries int       `json:",omitempty"`
+	SubWait     []subWait `json:",omitempty"`
 
 	// Opening: the initialize that waits for the server.
 	Waiting waiter `json:",omitzero"`
@@ -77,11 +78,16 @@ func (s *legacySession) Step(x *Exec, ev Event) {
 		if len(s.Gets) == 0 && s.Listen != "" {
 			x.Do(Shut{Label: s.Listen})
 			s.Listen = ""
+			s.subscribed(x, s.ListenNo)
 		}
 		s.keep(x)
 	case EvTimer:
-		if ev.Name == "listen" {
+		switch ev.Name {
+		case "listen":
 			s.listen(x)
+			return
+		case "subs":
+			s.subscribed(x, s.ListenNo)
 			return
 		}
 		s.idle(x)
@@ -304,8 +310,11 @@ func (s *legacySession) ready(x *Exec, raw []byte) {
 }
 
 func (s *legacySession) serverEnd(x *Exec, ev Event) {
-	if ev.Label == s.Listen && s.Listen != "" {
-		s.Listen = ""
+	if no := listenNo(ev.Label); no > 0 && (ev.Label == s.Listen || no == s.ListenNo && s.Listen != "") {
+		s.subscribed(x, no)
+		if ev.Label == s.Listen {
+			s.Listen = ""
+		}
 		s.ListenTries++
 		x.Do(Wake{Name: "listen", At: x.Now.Add(backoff(x.Policy.RetryAfter, s.ListenTries))})
 		return

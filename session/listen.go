@@ -21,7 +21,10 @@ type listenCall struct {
 	// Wants maps the legacy notification to whether it was asked for.
 	Wants map[string]bool `json:",omitempty"`
 	Acked bool            `json:",omitempty"`
-	URIs  []string        `json:",omitempty"` // resources it subscribed to
+	URIs  []string        `json:",omitempty"` // resources it subscribes to
+	Left  []string        `json:",omitempty"` // those the server has not confirmed yet
+	Asked bool            `json:",omitempty"` // the session was told of them
+	Grant []string        `json:",omitempty"` // filter members of list changes that come
 }
 
 // listChanges: filter member and the notification both eras know.
@@ -44,6 +47,8 @@ func (l *listenCall) Step(x *Exec, ev Event) {
 		l.client(x, ev)
 	case EvClientGone:
 		l.close(x)
+	case EvTimer:
+		l.ack(x)
 	case EvOp:
 		l.told(x, ev)
 	}
@@ -67,7 +72,7 @@ func (l *listenCall) client(x *Exec, ev Event) {
 		}
 	}
 	for uri := range filter.Get("resourceSubscriptions").Elems() {
-		if s, _ := uri.Str(); s != "" && len(l.URIs) < maxSubscriptions {
+		if s, _ := uri.Str(); s != "" && len(l.URIs) < maxSubscriptions && !slices.Contains(l.URIs, s) {
 			l.URIs = append(l.URIs, s)
 		}
 	}
@@ -84,6 +89,8 @@ func (l *listenCall) told(x *Exec, ev Event) {
 	switch ev.Name {
 	case "ready":
 		l.ready(x, ev)
+	case "subscribed":
+		l.confirmed(x, ev)
 	case "notice":
 		m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{})
 		if err == nil && l.Acked && (l.Wants[m.Method] || l.subscribed(m)) {
@@ -101,7 +108,7 @@ func (l *listenCall) told(x *Exec, ev Event) {
 }
 
 func (l *listenCall) ready(x *Exec, ev Event) {
-	if l.Acked {
+	if l.Acked || l.Asked {
 		return
 	}
 	var r poolReady
@@ -119,28 +126,62 @@ func (l *listenCall) ready(x *Exec, ev Event) {
 	pool := new(poolSession)
 	x.r.load(l.Pool, pool)
 	caps := translate.ParseResult(pool.Init).Get("capabilities")
-	acked := jsonrpc.NewObject()
 	for _, c := range listChanges {
 		if l.Wants[c.method] && string(caps.Get(c.capability).Get("listChanged").Raw()) == "true" {
-			acked.Raw(c.filter, []byte("true"))
+			l.Grant = append(l.Grant, c.filter)
 		} else if l.Wants[c.method] {
 			delete(l.Wants, c.method)
 			x.Do(Loss{What: string(translate.LossListFilter)})
 		}
 	}
+	x.Do(Tell{To: l.Pool, Name: "listen"})
 	if len(l.URIs) > 0 && string(caps.Get("resources").Get("subscribe").Raw()) == "true" {
-		acked.Raw("resourceSubscriptions", mustJSON(l.URIs))
-		x.Do(Tell{To: l.Pool, Name: "subscribe", Data: mustJSON(l.URIs)})
-	} else if len(l.URIs) > 0 {
+		// What is acknowledged comes from then on, so the server confirms first.
+		l.Asked, l.Left = true, slices.Clone(l.URIs)
+		x.Do(Tell{To: l.Pool, Name: "subscribe", Data: mustJSON(l.URIs)}, Wake{Name: "ack", At: x.Now.Add(subscribePatience)})
+		return
+	}
+	if len(l.URIs) > 0 {
 		l.URIs = nil
 		x.Do(Loss{What: string(translate.LossListFilter)})
+	}
+	l.ack(x)
+}
+
+// confirmed: the server's word on one resource.
+func (l *listenCall) confirmed(x *Exec, ev Event) {
+	var s poolSubscribed
+	if json.Unmarshal(ev.Data, &s) != nil || !slices.Contains(l.Left, s.URI) {
+		return
+	}
+	l.Left = slices.DeleteFunc(l.Left, func(uri string) bool { return uri == s.URI })
+	if !s.OK {
+		l.URIs = slices.DeleteFunc(l.URIs, func(uri string) bool { return uri == s.URI })
+		x.Do(Loss{What: string(translate.LossListFilter)})
+	}
+	if len(l.Left) == 0 {
+		x.Do(Unwake{Name: "ack"})
+		l.ack(x)
+	}
+}
+
+// ack is the first message: what will come.
+func (l *listenCall) ack(x *Exec) {
+	if l.Acked {
+		return
+	}
+	acked := jsonrpc.NewObject()
+	for _, member := range l.Grant {
+		acked.Raw(member, []byte("true"))
+	}
+	if len(l.URIs) > 0 {
+		acked.Raw("resourceSubscriptions", mustJSON(l.URIs))
 	}
 	if len(l.Tasks) > 0 {
 		acked.Raw("taskIds", mustJSON(l.Tasks))
 	}
 	l.Acked = true
 	l.notify(x, "notifications/subscriptions/acknowledged", jsonrpc.NewObject().Raw("notifications", acked.Bytes()).Bytes())
-	x.Do(Tell{To: l.Pool, Name: "listen"})
 	for _, handle := range l.Tasks {
 		x.Do(Tell{To: OpID("mtask:" + handle), Name: "watch"})
 	}
@@ -164,7 +205,7 @@ func (l *listenCall) subscribed(m *jsonrpc.Message) bool {
 }
 
 func (l *listenCall) close(x *Exec) {
-	if len(l.URIs) > 0 && l.Acked {
+	if len(l.URIs) > 0 && l.Asked {
 		x.Do(Tell{To: l.Pool, Name: "unsubscribe", Data: mustJSON(l.URIs)})
 	}
 	x.Do(Tell{To: l.Pool, Name: "unlisten"})

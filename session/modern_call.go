@@ -24,6 +24,8 @@ type modernCall struct {
 	Asks     bool        `json:",omitempty"` // can be asked something
 	LogLevel string      `json:",omitempty"`
 	Token    []byte      `json:",omitempty"` // the client's progress token
+	Tokened  bool        `json:",omitempty"` // notices on other streams find the call by its progress token
+	Progress float64     `json:",omitempty"` // last value relayed
 	UpID     int64       `json:",omitempty"` // request id toward the server
 	Ready    poolReady   `json:",omitzero"`
 	AsTask   bool        `json:",omitempty"`
@@ -202,6 +204,10 @@ func (c *modernCall) told(x *Exec, ev Event) {
 		if !c.up("up") && c.UpID == 0 && c.Stream != "" {
 			c.proceed(x)
 		}
+	case "notice":
+		if m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{}); err == nil && c.Stream != "" {
+			c.notification(x, m)
+		}
 	case "log":
 		if m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{}); err == nil && c.Stream != "" {
 			c.logLine(x, m)
@@ -295,6 +301,7 @@ func (c *modernCall) send(x *Exec) {
 		x.Keep(&c.base, slotRequest, c.raw)
 	}
 	c.flight(x)
+	c.token(x, true)
 	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: c.As, Out: c.out(raw), Feeds: c.Stream})
 }
 
@@ -363,16 +370,41 @@ func (c *modernCall) notification(x *Exec, m *jsonrpc.Message) {
 	}
 	switch m.Method {
 	case "notifications/progress":
-		token := m.At("params", "progressToken")
-		if len(c.Token) == 0 || string(token.Raw()) != string(intRaw(c.UpID)) {
-			return
-		}
-		e := m.Edit()
-		e.Replace(token, c.Token)
-		x.Do(Send{Stream: c.Stream, Out: Out{Raw: e.Bytes()}})
+		c.progress(x, m)
 	default:
-		routeNotice(x, c.Pool, m)
+		streamNotice(x, c.Pool, m)
 	}
+}
+
+// progress goes to the client under its own token. A server that spreads a
+// session's notices over its streams may overtake itself; a value must not
+// fall (basic/utilities/progress, Progress Flow).
+func (c *modernCall) progress(x *Exec, m *jsonrpc.Message) {
+	token := m.At("params", "progressToken")
+	if string(token.Raw()) != string(intRaw(c.UpID)) {
+		routeNotice(x, c.Pool, m) // of another call in the session
+		return
+	}
+	value, _ := m.At("params", "progress").Float()
+	if len(c.Token) == 0 || value < c.Progress {
+		return
+	}
+	c.Progress = value
+	e := m.Edit()
+	e.Replace(token, c.Token)
+	x.Do(Send{Stream: c.Stream, Out: Out{Raw: e.Bytes()}})
+}
+
+// token keeps or drops the record by which notices on other streams than the
+// call's own find it.
+func (c *modernCall) token(x *Exec, keep bool) {
+	switch key := tokenKey(c.Pool, intRaw(c.UpID)); {
+	case keep && len(c.Token) > 0:
+		x.Do(Put{Key: key, Value: []byte(x.ID)})
+	case !keep && c.Tokened:
+		x.Do(Del{Key: key})
+	}
+	c.Tokened = keep && len(c.Token) > 0
 }
 
 func (c *modernCall) response(x *Exec, ev Event) {
@@ -458,7 +490,7 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 	// Last, so that a question that waits for the task finds it.
 	lease := Tell{To: c.Pool, Name: "lease"}
 	if len(c.Token) > 0 {
-		b.Token = intRaw(c.UpID)
+		b.Token, c.Tokened = intRaw(c.UpID), false // its record is the task's now
 		x.Do(Put{Key: tokenKey(c.Pool, b.Token), Value: []byte(op)})
 	}
 	if c.Drive && !c.Gone {
@@ -498,6 +530,7 @@ func (c *modernCall) sessionLost(x *Exec) {
 		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondUpstreamBroken, "the upstream server lost its session", nil))
 		return
 	}
+	c.token(x, false)
 	c.Tried, c.Leveled, c.UpID = true, false, 0
 	meta := m.At("params", "_meta")
 	need := poolNeed{As: c.As, ClientInfo: clientInfo(meta), ClientCaps: translate.ClientCapsToLegacy(c.Caps), Private: c.Private, Limit: c.Limit}

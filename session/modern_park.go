@@ -172,6 +172,7 @@ func (c *modernCall) land(x *Exec) {
 	if c.Fly != "" {
 		x.Do(Del{Key: c.Fly})
 	}
+	c.token(x, false)
 	for _, q := range c.Park.Open {
 		x.Do(Del{Key: serverAskKey(c.Pool, q.ID)})
 	}

@@ -33,7 +33,7 @@ func (t *modernTask) server(x *Exec, ev Event) {
 			t.withdrawn(x, m.At("params", "requestId").Raw())
 			return
 		}
-		routeNotice(x, t.Pool, m)
+		streamNotice(x, t.Pool, m)
 		return
 	}
 	x.Do(Shut{Label: ev.Label}) // first: the same label may be opened again

@@ -14,29 +14,30 @@ import (
 // GET stream is open or refused.
 type poolSession struct {
 	base
-	As         Principal      `json:",omitempty"`
-	Phase      string         `json:",omitempty"` // "", opening, ready
-	Private    bool           `json:",omitempty"` // leased by one call
-	Limit      string         `json:",omitempty"` // counted under
-	Session    string         `json:",omitempty"`
-	Version    string         `json:",omitempty"`
-	Init       []byte         `json:",omitempty"` // result of initialize
-	View       poolReady      `json:",omitzero"`  // what calls need of it
-	ClientInfo []byte         `json:",omitempty"`
-	ClientCaps []byte         `json:",omitempty"` // legacy form
-	Waiting    []OpID         `json:",omitempty"`
-	Leases     int            `json:",omitempty"` // calls, tasks and listens that use it
-	Used       time.Time      `json:",omitzero"`
-	GetTries   int            `json:",omitempty"`
-	NoGet      bool           `json:",omitempty"` // the server offers no GET stream
-	Tools      toolSupport    `json:",omitempty"` // while pages come
-	Pages      int            `json:",omitempty"`
-	ToolWait   []OpID         `json:",omitempty"`
-	Listens    []OpID         `json:",omitempty"`
-	Subs       map[string]int `json:",omitempty"` // resources and how many listens want them
-	Level      string         `json:",omitempty"` // the most verbose log level wanted; View.Level is the server's
-	LevelSent  string         `json:",omitempty"`
-	LevelWait  []OpID         `json:",omitempty"`
+	As         Principal             `json:",omitempty"`
+	Phase      string                `json:",omitempty"` // "", opening, ready
+	Private    bool                  `json:",omitempty"` // leased by one call
+	Limit      string                `json:",omitempty"` // counted under
+	Session    string                `json:",omitempty"`
+	Version    string                `json:",omitempty"`
+	Init       []byte                `json:",omitempty"` // result of initialize
+	View       poolReady             `json:",omitzero"`  // what calls need of it
+	ClientInfo []byte                `json:",omitempty"`
+	ClientCaps []byte                `json:",omitempty"` // legacy form
+	Waiting    []OpID                `json:",omitempty"`
+	Leases     int                   `json:",omitempty"` // calls, tasks and listens that use it
+	Used       time.Time             `json:",omitzero"`
+	GetTries   int                   `json:",omitempty"`
+	NoGet      bool                  `json:",omitempty"` // the server offers no GET stream
+	Tools      toolSupport           `json:",omitempty"` // while pages come
+	Pages      int                   `json:",omitempty"`
+	ToolWait   []OpID                `json:",omitempty"`
+	Listens    []OpID                `json:",omitempty"`
+	Subs       map[string]int        `json:",omitempty"` // resources and how many listens want them
+	Confirming map[string]confirming `json:",omitempty"` // resources the server has not confirmed yet
+	Level      string                `json:",omitempty"` // the most verbose log level wanted; View.Level is the server's
+	LevelSent  string                `json:",omitempty"`
+	LevelWait  []OpID                `json:",omitempty"`
 	// Pending are questions of the server that belong to nothing yet.
 	Pending []json.RawMessage `json:",omitempty"`
 }
@@ -104,6 +105,10 @@ func (p *poolSession) told(x *Exec, ev Event) {
 		p.listTools(x)
 	case "level":
 		p.level(x, ev)
+	case "notice":
+		if m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{}); err == nil && p.Phase != "" {
+			p.notice(x, m)
+		}
 	case "listen":
 		p.Listens = append(p.Listens, ev.From)
 	case "stray":
@@ -192,6 +197,8 @@ func (p *poolSession) server(x *Exec, ev Event) {
 		x.Do(Shut{Label: "tools"})
 		delete(p.Ups, "tools")
 		p.toolPage(x, m)
+	case p.confirms(ev.Label) != "":
+		p.confirmed(x, p.confirms(ev.Label), m.Kind == jsonrpc.Response)
 	case ev.Label == "level":
 		x.Do(Shut{Label: "level"})
 		delete(p.Ups, "level")
@@ -288,6 +295,10 @@ func (p *poolSession) serverEnd(x *Exec, ev Event) {
 		p.toolsFailed(x)
 	case "level":
 		p.levelSet(x)
+	default:
+		if uri := p.confirms(ev.Label); uri != "" {
+			p.confirmed(x, uri, false)
+		}
 	}
 }
 

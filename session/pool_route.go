@@ -203,6 +203,16 @@ func (p *poolSession) notice(x *Exec, m *jsonrpc.Message) {
 	}
 }
 
+// streamNotice leads on what came on a request's stream though it is of the
+// session: some servers use whichever stream is open.
+func streamNotice(x *Exec, pool OpID, m *jsonrpc.Message) {
+	if translate.OfSession(m.Method) {
+		x.Do(Tell{To: pool, Name: "notice", Data: m.Raw})
+		return
+	}
+	routeNotice(x, pool, m)
+}
+
 // routeNotice leads what a legacy server says about a task to the task.
 func routeNotice(x *Exec, pool OpID, m *jsonrpc.Message) {
 	id := translate.RelatedTask(m.Params())
@@ -212,7 +222,7 @@ func routeNotice(x *Exec, pool OpID, m *jsonrpc.Message) {
 		id, _ = m.At("params", "taskId").Str()
 		name = "status"
 	case "notifications/progress":
-		if id == "" { // under the token of the call that became a task
+		if id == "" { // under the token of a call, or of the task it became
 			if raw, ok := x.Get(tokenKey(pool, m.At("params", "progressToken").Raw())); ok {
 				x.Do(Tell{To: OpID(raw), Name: name, Data: m.Raw})
 			}

@@ -106,8 +106,8 @@ var classifyTests = []struct {
 	{"notification, other version", modern(), notification("notifications/x", `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-06-30"}`), Modern, CondHeaderMismatch},
 	{"notification, other method", modern("Mcp-Method: a"), notification("notifications/x", ""), Modern, CondHeaderMismatch},
 	{"notification, unknown version", headers("MCP-Protocol-Version: 2099-01-01"), notification("notifications/x", ""), Modern, CondUnsupportedVersion},
-	{"notifications/initialized", modern(), notification("notifications/initialized", ""), Modern, CondUnknownMethod},
-	{"roots/list_changed", modern(), notification("notifications/roots/list_changed", ""), Modern, CondUnknownMethod},
+	{"notifications/initialized", modern(), notification("notifications/initialized", ""), Modern, CondNone},
+	{"roots/list_changed", modern(), notification("notifications/roots/list_changed", ""), Modern, CondNone},
 	{"response", modern(), `{"jsonrpc":"2.0","id":1,"result":{}}`, Modern, CondInvalidRequest},
 	{"error response", modern(), `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`, Modern, CondInvalidRequest},
 }

@@ -34,7 +34,7 @@ type methodRow struct {
 // methods: what becomes of a client's method when the eras differ.
 var methods = []methodRow{
 	{"initialize", Local, Refuse, "answered from server/discover; the modern face has no handshake"},
-	{"notifications/initialized", Swallow, Refuse, "modern servers keep no session"},
+	{"notifications/initialized", Swallow, Swallow, "modern servers keep no session"},
 	{"ping", Local, Refuse, "answered by the proxy; removed from the modern revision"},
 	{"server/discover", Refuse, Local, "answered from the legacy initialize result"},
 	{"subscriptions/listen", Refuse, Local, "acknowledged with what a legacy server can deliver"},
@@ -55,9 +55,9 @@ var methods = []methodRow{
 	{"tasks/cancel", Operate, Operate, ""},
 	{"tasks/update", Refuse, Operate, "answers go to the legacy server as responses to its own requests"},
 	{"notifications/cancelled", Operate, Operate, "legacy: the notification; modern: the stream is closed"},
-	{"notifications/progress", Swallow, Refuse, "clients report progress on tasks they host, which do not cross eras"},
-	{"notifications/roots/list_changed", Swallow, Refuse, "removed from the modern revision"},
-	{"notifications/tasks/status", Swallow, Refuse, "tasks hosted by clients do not cross eras"},
+	{"notifications/progress", Swallow, Swallow, "clients report progress on tasks they host, which do not cross eras"},
+	{"notifications/roots/list_changed", Swallow, Swallow, "removed from the modern revision, but a widely used client sends it and gives up at a refusal"},
+	{"notifications/tasks/status", Swallow, Swallow, "tasks hosted by clients do not cross eras"},
 }
 
 // ActionFor says what to do with a client's method when its era is client and

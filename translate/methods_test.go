@@ -7,7 +7,7 @@ import "testing"
 func TestMethods(t *testing.T) {
 	want := map[string][2]Action{
 		"initialize":                       {Local, Refuse},
-		"notifications/initialized":        {Swallow, Refuse},
+		"notifications/initialized":        {Swallow, Swallow},
 		"ping":                             {Local, Refuse},
 		"server/discover":                  {Refuse, Local},
 		"subscriptions/listen":             {Refuse, Local},
@@ -28,9 +28,9 @@ func TestMethods(t *testing.T) {
 		"tasks/cancel":                     {Operate, Operate},
 		"tasks/update":                     {Refuse, Operate},
 		"notifications/cancelled":          {Operate, Operate},
-		"notifications/progress":           {Swallow, Refuse},
-		"notifications/roots/list_changed": {Swallow, Refuse},
-		"notifications/tasks/status":       {Swallow, Refuse},
+		"notifications/progress":           {Swallow, Swallow},
+		"notifications/roots/list_changed": {Swallow, Swallow},
+		"notifications/tasks/status":       {Swallow, Swallow},
 	}
 	for _, r := range methods {
 		w, ok := want[r.Method]
