@@ -18,7 +18,7 @@ import (
 
 // TestModelLegacyClients: legacy clients before a modern server, held against
 // the rules of 2025-11-25 basic/utilities/tasks.
-func TestModelLegacyClients(t *testing.T) { checkModel(t, playLegacy) }
+func TestModelLegacyClients(t *testing.T) { checkModel(t, []uint64{4774}, playLegacy) }
 
 // legacyModel is what the clients know and what the rules say of it.
 type legacyModel struct {

@@ -18,7 +18,7 @@ import (
 
 // TestModelModernClients: modern clients before a legacy server, held against
 // the tasks extension and 2026-07-28 basic/patterns/mrtr.
-func TestModelModernClients(t *testing.T) { checkModel(t, playModern) }
+func TestModelModernClients(t *testing.T) { checkModel(t, []uint64{802, 8357, 9901}, playModern) }
 
 type modernModel struct {
 	*legacySim

@@ -60,50 +60,50 @@ func schedules(t *testing.T) (first, n uint64) {
 const modelSteps = 40
 
 // checkModel runs schedules and shows the first few that fail, each with as
-// few actions as still fail.
-func checkModel(t *testing.T, play func(m *sim)) {
+// few actions as still fail. Seeds that failed once are played several times
+// before the others: what they found needs a race.
+func checkModel(t *testing.T, once []uint64, play func(m *sim)) {
 	first, n := schedules(t)
 	bad := 0
-	for seed := first; seed < first+n && bad < 3; seed++ {
+	check := func(seed uint64) {
 		m := runModel(t, seed, modelSteps, play)
 		if len(m.problems) == 0 {
 			if n == 1 {
 				t.Logf("seed %d (%s)\n%s", seed, m.form, strings.Join(m.trace, "\n"))
 			}
-			continue
-		}
-		if n > 1 && n < 10000 && !fails(t, seed, play) {
-			// Events of one virtual moment come in the order the scheduler likes. In
-			// ordinary runs only what fails again counts; the full run shows all.
-			t.Logf("seed %d failed once in three: %s", seed, strings.Join(m.problems, "; "))
-			continue
+			return
 		}
 		bad++
-		for steps := 5; steps < modelSteps; steps += 5 {
-			if small := runModel(t, seed, steps, play); len(small.problems) > 0 {
-				m = small
-				break
+		t.Errorf("%s", shrunk(t, m, n > 1, play))
+	}
+	if n > 1 {
+		for _, seed := range once {
+			for range 5 {
+				check(seed)
 			}
 		}
-		trace := m.trace
-		if from := slices.IndexFunc(trace, func(l string) bool { return strings.HasPrefix(l, "WRONG") }); n > 1 && from > 60 {
-			trace = trace[from-60:]
-		}
-		if n > 1 && len(trace) > 80 {
-			trace = trace[:80]
-		}
-		t.Errorf("seed %d, %d steps, form %s:\n%s\n--\n%s", seed, m.steps, m.form, strings.Join(m.problems, "\n"), strings.Join(trace, "\n"))
+	}
+	for seed := first; seed < first+n && bad < 3; seed++ {
+		check(seed)
 	}
 }
 
-// fails says whether a schedule that failed fails again in one of two tries.
-func fails(t *testing.T, seed uint64, play func(m *sim)) bool {
-	for range 2 {
-		if len(runModel(t, seed, modelSteps, play).problems) > 0 {
-			return true
+// shrunk tells of a schedule that failed, with as few actions as still fail.
+func shrunk(t *testing.T, m *sim, short bool, play func(m *sim)) string {
+	for steps := 5; steps < modelSteps; steps += 5 {
+		if small := runModel(t, m.seed, steps, play); len(small.problems) > 0 {
+			m = small
+			break
 		}
 	}
-	return false
+	trace := m.trace
+	if from := slices.IndexFunc(trace, func(l string) bool { return strings.HasPrefix(l, "WRONG") }); short && from > 60 {
+		trace = trace[from-60:]
+	}
+	if short && len(trace) > 80 {
+		trace = trace[:80]
+	}
+	return fmt.Sprintf("seed %d, %d steps, form %s:\n%s\n--\n%s", m.seed, m.steps, m.form, strings.Join(m.problems, "\n"), strings.Join(trace, "\n"))
 }
 
 // sim is one schedule being played.

@@ -22,6 +22,8 @@ type modernTask struct {
 	Leased   bool      `json:",omitempty"` // the session knows that it is used
 	Seen     bool      `json:",omitempty"`
 	Ended    bool      `json:",omitempty"` // a client may have seen the end
+	Outcome  string    `json:",omitempty"` // and with it a "result" or an "error"
+	Doubted  bool      `json:",omitempty"` // completed with an error: one more look was taken
 	// Task is the server's own Task as last seen; Status its status word.
 	Task   []byte `json:",omitempty"`
 	Status string `json:",omitempty"`

@@ -149,6 +149,12 @@ func (t *modernTask) paid(x *Exec, m *jsonrpc.Message) {
 		t.look(x)
 		return
 	}
+	if m.Kind == jsonrpc.ErrorResponse && t.Outcome == "result" {
+		// Its end was shown with a result, so this is no outcome: the server has
+		// it no more, or is in trouble.
+		t.troubled(x, m.Error().Raw())
+		return
+	}
 	t.Paid, t.paidNow = "result", m.Result().Raw()
 	if m.Kind == jsonrpc.ErrorResponse {
 		t.Paid, t.paidNow = "error", m.Error().Raw()
@@ -164,8 +170,8 @@ func (t *modernTask) paid(x *Exec, m *jsonrpc.Message) {
 // settlePayload: "completed" but tasks/result errs: one more look tells
 // whether the task is gone.
 func (t *modernTask) settlePayload(x *Exec) {
-	if t.Status == translate.Completed && t.Paid == "error" && !t.Lost {
-		t.Lost = true
+	if t.Status == translate.Completed && t.Paid == "error" && !t.Doubted {
+		t.Doubted = true
 		t.look(x)
 		return
 	}
@@ -182,7 +188,7 @@ func (t *modernTask) finish(x *Exec) {
 	raw := t.detailed(x, "complete")
 	t.answerWith(x, raw)
 	t.drive(x)
-	t.Ended = true
+	t.Ended, t.Outcome, t.Doubted = true, t.Paid, false
 	t.changed(x)
 	x.Do(Snap{Key: t.handle(x), Value: raw}, Unwake{Name: "look"})
 	if t.up("result") {
