@@ -22,6 +22,7 @@ type legacyTask struct {
 	Call     OpID   `json:",omitempty"` // the call that runs under a handle of ours
 	// Task is the legacy Task as last shown, Status its status.
 	Task   []byte `json:",omitempty"`
+	Meta   []byte `json:",omitempty"` // what the server said beside the task
 	Status string `json:",omitempty"`
 	// Held: the payload is in the store under heldKey. Failure is the error
 	// tasks/result answers with when we ended the task ourselves.
@@ -354,9 +355,12 @@ func (t *legacyTask) answerGets(x *Exec) {
 			x.Do(Tell{To: w.Op, Name: "shown", Data: mustJSON(shownTask{t.handle(x), t.Task})})
 			continue
 		}
-		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.Task))
+		x.reply(w.Stream, jsonrpc.NewResult(w.id(), translate.WithMeta(t.Task, t.Meta)))
 	}
 }
+
+// maxTaskMeta bounds what is kept of the _meta beside a task.
+const maxTaskMeta = 16 << 10
 
 // result answers tasks/result where the end is known, else waits for it.
 func (t *legacyTask) result(x *Exec) {

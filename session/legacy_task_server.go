@@ -164,6 +164,9 @@ func (t *legacyTask) absorbTask(x *Exec, task jsonrpc.Value) {
 	}
 	before, was, ttl := statusText(t.Task), t.Status, ttlText(t.Task)
 	t.Task = translate.TaskToLegacy(task, view)
+	if t.Meta = translate.MetaBesideTask(task); len(t.Meta) > maxTaskMeta {
+		t.Meta = nil
+	}
 	t.Status = view.Status
 	t.pace(x, task)
 	if ttlText(t.Task) != ttl {

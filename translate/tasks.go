@@ -130,6 +130,37 @@ func TaskToLegacy(task jsonrpc.Value, v TaskView) []byte {
 	return e.Bytes()
 }
 
+// MetaBesideTask is the _meta of a modern tasks/get result as a legacy one
+// carries it, nil for none: a Task has none in it, a result may have one beside
+// it, but no related-task (2025-11-25 tasks, Associating Task-Related Messages).
+func MetaBesideTask(task jsonrpc.Value) []byte {
+	meta := keptMeta(task, MetaServerInfo)
+	if meta == nil {
+		return nil
+	}
+	v, err := jsonrpc.ParseValue(meta)
+	if err != nil {
+		return nil
+	}
+	e := v.Edit()
+	deleteMember(e, v, MetaRelatedTask)
+	if raw := e.Bytes(); string(raw) != "{}" {
+		return raw
+	}
+	return nil
+}
+
+// WithMeta puts it beside a Task that becomes a result.
+func WithMeta(task, meta []byte) []byte {
+	v := ParseResult(task)
+	if meta == nil || !v.Exists() {
+		return task
+	}
+	e := v.Edit()
+	e.Insert(v, "_meta", meta)
+	return e.Bytes()
+}
+
 // taskToModern starts the flat members of a modern task from a legacy Task;
 // callers add what the message around it needs.
 func taskToModern(task jsonrpc.Value, v TaskView) *jsonrpc.Edit {
