@@ -49,7 +49,7 @@ func TestCaseB12_InputRequiredNeverSeen(t *testing.T) {
 }
 
 func TestCaseB14_RelatedTaskMetadata(t *testing.T) {
-	runCase(t, "legacy-task-polling", "legacy-question", "modern-question-get", "modern-question-result", "modern-required")
+	runCase(t, "legacy-task-polling", "legacy-question", "modern-question-get", "modern-question-result", "modern-required", "legacy-task-meta")
 }
 
 func TestCaseB15_RequiredFieldsOfModernResults(t *testing.T) {
@@ -58,6 +58,10 @@ func TestCaseB15_RequiredFieldsOfModernResults(t *testing.T) {
 
 func TestCaseB18_URLElicitationBetweenLegacyPeers(t *testing.T) {
 	runCase(t, "pass-legacy")
+}
+
+func TestCaseB18_URLElicitation(t *testing.T) {
+	runCase(t, "modern-url-required", "modern-url-refused", "legacy-input-rounds")
 }
 
 func TestCaseB22_DisconnectVersusCancel(t *testing.T) {
@@ -71,10 +75,15 @@ func TestCaseB25_BigNumbers(t *testing.T) {
 }
 
 func TestCaseB26_UnknownFields(t *testing.T) {
-	runCase(t, "legacy-initialize", "legacy-tools-list", "modern-call", "pass-legacy", "pass-modern")
+	runCase(t, "legacy-initialize", "legacy-tools-list", "modern-call", "pass-legacy", "pass-modern",
+		"legacy-other-methods", "modern-other-methods", "legacy-task-meta")
 }
 
 func TestCaseB29_UnicodeAndEscapes(t *testing.T) { runCase(t, "pass-legacy") }
+
+func TestCaseB34_ParamHeaders(t *testing.T) {
+	runCase(t, "legacy-param-headers", "modern-param-headers")
+}
 
 func TestCaseB36_Unauthorized(t *testing.T) {
 	runCase(t, "pass-unauthorized", "legacy-unauthorized", "modern-unauthorized")
@@ -90,7 +99,7 @@ func TestCaseB43_PollPacing(t *testing.T) {
 
 func TestCaseB44_InputRequestsAndAnswers(t *testing.T) {
 	runCase(t, "modern-question-get", "modern-question-result", "legacy-question", "legacy-question-lost-stream",
-		"legacy-question-vanished", "legacy-question-error", "legacy-sampling-refused", "legacy-early-question", "modern-parked")
+		"legacy-question-vanished", "legacy-question-error", "legacy-sampling-refused", "legacy-early-question", "modern-parked", "modern-input-rounds")
 }
 
 func TestCaseB45_TaskSupport(t *testing.T) {
@@ -102,13 +111,17 @@ func TestCaseB47_RoutingByHandle(t *testing.T) {
 	runCase(t, "legacy-unknown-task", "modern-removed-methods", "modern-listen", "pass-sealed")
 }
 
-func TestCaseB49_ElicitationModes(t *testing.T) { runCase(t, "legacy-question-error") }
+func TestCaseB49_ElicitationModes(t *testing.T) {
+	runCase(t, "legacy-question-error", "legacy-input-undeclared", "modern-input-rounds", "modern-url-refused")
+}
 
 func TestCaseB52_RequestsBeforeInitialized(t *testing.T) {
 	runCase(t, "modern-discover", "legacy-before-initialized")
 }
 
-func TestCaseB54_SamplingWithTools(t *testing.T) { runCase(t, "legacy-sampling-refused") }
+func TestCaseB54_SamplingWithTools(t *testing.T) {
+	runCase(t, "legacy-sampling-refused", "legacy-input-rounds", "legacy-input-undeclared", "modern-input-rounds")
+}
 
 func TestCaseB61_MetaOfTheHandle(t *testing.T) { runCase(t, "legacy-task-polling", "modern-task") }
 

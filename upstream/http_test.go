@@ -104,7 +104,7 @@ func TestEnvelopeAndFrame(t *testing.T) {
 }
 
 // B36: status and every WWW-Authenticate line pass, whatever the body is.
-func TestB36_ChallengePasses(t *testing.T) {
+func TestCaseB36_ChallengePasses(t *testing.T) {
 	challenges := []string{
 		`Bearer realm="m", error="invalid_token", scope="a b", resource_metadata="https://up.example/.well-known/oauth-protected-resource/mcp"`,
 		`DPoP algs="ES256"`,

@@ -110,7 +110,7 @@ const (
 var legacyAsked = []string{askDiscover, askInit, askNote, askDelete}
 
 // B17: every way in which a server meets server/discover over HTTP.
-func TestB17_ProbeHTTP(t *testing.T) {
+func TestCaseB17_ProbeHTTP(t *testing.T) {
 	type answers = map[string]http.HandlerFunc
 	sse := func(body string) http.HandlerFunc {
 		return reply(200, sseType, "id: 1\ndata:\n\ndata: "+noteMsg+"\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":"+body+"}\n\n")
@@ -250,7 +250,7 @@ func TestProbeResult(t *testing.T) {
 }
 
 // Silence decides nothing, and a challenge reaches whoever asked.
-func TestB17_Silence(t *testing.T) {
+func TestCaseB17_Silence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := pipeServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
@@ -267,7 +267,7 @@ func TestB17_Silence(t *testing.T) {
 	})
 }
 
-func TestB36_ProbeCarriesTheChallenge(t *testing.T) {
+func TestCaseB36_ProbeCarriesTheChallenge(t *testing.T) {
 	d, _ := realServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Www-Authenticate"] = []string{"Bearer a", "Basic b"}
 		w.WriteHeader(401)

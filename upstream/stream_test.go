@@ -83,7 +83,7 @@ func TestNoJSONRPCToARequestIsAnError(t *testing.T) {
 }
 
 // B31: an event may only prime the stream, and heartbeats are no messages.
-func TestB31_PrimingAndHeartbeats(t *testing.T) {
+func TestCaseB31_PrimingAndHeartbeats(t *testing.T) {
 	log := &syncBuffer{}
 	d, _ := realServer(t, reply(200, sseType, "id: 7\nretry: 500\ndata:\n\n"+
 		"data: {\"type\":\"heartbeat\"}\n\n"+"data: \x1b[31m\n\n"+"data: "+pongMsg+"\n\n"+"retry: 1\n\nid: a\x00b\n\n"),
@@ -109,7 +109,7 @@ func TestB31_PrimingAndHeartbeats(t *testing.T) {
 }
 
 // B32: whatever 2xx answers a notification or a response, it was accepted.
-func TestB32_AnyAcceptanceOfANotification(t *testing.T) {
+func TestCaseB32_AnyAcceptanceOfANotification(t *testing.T) {
 	answer := `{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`
 	for _, msg := range []string{noteMsg, answer} {
 		for _, h := range []http.HandlerFunc{
@@ -136,7 +136,7 @@ func TestB32_AnyAcceptanceOfANotification(t *testing.T) {
 
 // B37: gzip is undone though it was not asked for; events come as they are
 // flushed, not at the end.
-func TestB37_Gzip(t *testing.T) {
+func TestCaseB37_Gzip(t *testing.T) {
 	d, _ := realServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if got := r.Header.Get("Accept-Encoding"); got != "" {
 			t.Errorf("Accept-Encoding %q was sent", got)
@@ -173,7 +173,7 @@ var encoders = map[string]func(io.Writer) interface {
 	},
 }
 
-func TestB37_EncodedEventsComeWhenFlushed(t *testing.T) {
+func TestCaseB37_EncodedEventsComeWhenFlushed(t *testing.T) {
 	for coding, encoder := range encoders {
 		t.Run(coding, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestB37_EncodedEventsComeWhenFlushed(t *testing.T) {
 	}
 }
 
-func TestB37_Brotli(t *testing.T) {
+func TestCaseB37_Brotli(t *testing.T) {
 	d, _ := realServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "br")
 		w.Header().Set("Content-Type", jsonType)
@@ -216,7 +216,7 @@ func TestB37_Brotli(t *testing.T) {
 	wantFrames(t, mustDo(t, dialUp(t, d, nil), post(pingMsg)), pongMsg)
 }
 
-func TestB37_UnknownEncodingIsNamed(t *testing.T) {
+func TestCaseB37_UnknownEncodingIsNamed(t *testing.T) {
 	for _, contentType := range []string{jsonType, sseType} {
 		for _, encoding := range []string{"zstd", "gzip, gzip", "br, gzip"} {
 			h := func(w http.ResponseWriter, r *http.Request) {
@@ -231,7 +231,7 @@ func TestB37_UnknownEncodingIsNamed(t *testing.T) {
 }
 
 // B59: 12 MiB pass on both kinds of reply; over the limit is one clear error.
-func TestB59_Sizes(t *testing.T) {
+func TestCaseB59_Sizes(t *testing.T) {
 	big := `{"jsonrpc":"2.0","id":1,"result":{"data":"` + base64.StdEncoding.EncodeToString(make([]byte, 12<<20)) + `"}}`
 	for _, declared := range []bool{true, false} {
 		for contentType, body := range map[string]string{jsonType: big, sseType: "data: " + big + "\n\n"} {
@@ -465,7 +465,7 @@ func TestBrokenStream(t *testing.T) {
 
 // B58: on HTTP/2 headers may come alone, silence is no fault, a reset is a
 // disconnect, and one stream's end leaves the others alone.
-func TestB58_HTTP2(t *testing.T) {
+func TestCaseB58_HTTP2(t *testing.T) {
 	release := make(chan struct{})
 	d, _ := tlsServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {
