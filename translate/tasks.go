@@ -144,6 +144,7 @@ func MetaBesideTask(task jsonrpc.Value) []byte {
 	}
 	e := v.Edit()
 	deleteMember(e, v, MetaRelatedTask)
+	deleteMember(e, v, MetaSubscription) // of a notification that brought the task
 	if raw := e.Bytes(); string(raw) != "{}" {
 		return raw
 	}
