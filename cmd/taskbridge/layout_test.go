@@ -23,19 +23,21 @@ const module = "taskbridge"
 var mayImport = map[string][]string{
 	"translate/jsonrpc": {},
 	"translate/sse":     {},
+	"translate/lines":   {"translate/jsonrpc"},
 	"translate":         {"translate/jsonrpc", "translate/sse"},
 	"session":           {"translate", "translate/jsonrpc", "translate/sse"},
 	"session/memory":    {"session"},
 	"session/storetest": {"session"},
-	"upstream":          {"session", "translate", "translate/jsonrpc", "translate/sse"},
-	"downstream":        {"session", "translate", "translate/jsonrpc", "translate/sse"},
+	"upstream/child":    {},
+	"upstream":          {"session", "translate", "translate/jsonrpc", "translate/sse", "translate/lines", "upstream/child"},
+	"downstream":        {"session", "translate", "translate/jsonrpc", "translate/sse", "translate/lines"},
 	"cmd/peers":         {},
 }
 
 // pure packages do no I/O, know no clock and start nothing: net/http is there
 // for Header and Method names, time for durations.
 var (
-	pure      = []string{"translate", "translate/jsonrpc", "translate/sse"}
+	pure      = []string{"translate", "translate/jsonrpc", "translate/sse", "translate/lines"}
 	notInPure = []string{"os", "os/exec", "net", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "os/signal", "syscall", "context"}
 )
 
