@@ -307,6 +307,9 @@ func broken(end Event, err error) Event {
 	end.Fail, end.Err = FailBroken, err.Error()
 	if d, ok := errors.AsType[*DialError](err); ok {
 		end.Fail = d.Fail
+		if d.Fail == FailProcess {
+			end.Err = d.Err.Error() // shown to callers, who did not name the upstream
+		}
 		if d.HTTP != nil {
 			end.Frame.HTTP = d.HTTP
 		} else if d.Status != 0 {

@@ -345,6 +345,8 @@ func failedOut(era translate.Era, id jsonrpc.ID, ev Event) Out {
 		cond, message = translate.CondUpstreamDown, "the upstream server redirects to another origin: "+ev.Err
 	case FailRefused:
 		cond, message = translate.CondUpstreamRefused, "the upstream server refuses the credential this proxy was given; its operator must mend that"
+	case FailProcess:
+		message = ev.Err
 	case FailBusy:
 		cond, message = translate.CondBusy, "out of memory budget; try again"
 	case FailNoCredential:

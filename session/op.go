@@ -61,6 +61,7 @@ const (
 	FailNoCredential      // nothing to authenticate with until the principal's next request
 	FailBusy              // our own limits
 	FailRefused           // the server refuses the credential the route has of its own
+	FailProcess           // the server's process ended or did not start; the text says how, for callers too
 )
 
 // Event is one thing that happened to an operation. It is complete: time and

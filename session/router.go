@@ -59,6 +59,8 @@ func (r *Runner) face(ctx context.Context, in Inbound, s *ClientStream) (Face, b
 		switch {
 		case d.Fail == FailRefused:
 			out = refusal(in.Caller.Era, messageID(in.Frame.Msg), translate.CondUpstreamRefused, "the upstream server refuses the credential this proxy was given; its operator must mend that", nil)
+		case d.Fail == FailProcess:
+			out = refusal(in.Caller.Era, messageID(in.Frame.Msg), translate.CondUpstreamDown, d.Err.Error(), nil)
 		case d.HTTP != nil && (d.Status == 401 || d.Status == 403):
 			out = Out{Final: true, Status: d.Status, Header: d.HTTP.Header}
 		case d.Fail == FailUnreachable, d.Fail == FailRedirect:

@@ -19,11 +19,14 @@ const DefaultEraTTL = 5 * time.Minute
 
 // EraOptions configures NewEras.
 type EraOptions struct {
-	Dialer session.Dialer           // required
+	Dialer session.Dialer           // required unless Ask is set
 	TTL    time.Duration            // 0: 5 min
 	Pins   map[string]translate.Era // by upstream; EraUnknown and absent mean auto
 	Probe  ProbeOptions             // Upstream and Pin are filled in
-	Now    func() time.Time         // nil: time.Now
+	// Ask, if set, probes in place of Probe over a connection of Dialer: servers
+	// behind stdio are asked in processes of their own (Stdio.Probe).
+	Ask func(ctx context.Context, o ProbeOptions) (Result, error)
+	Now func() time.Time // nil: time.Now
 }
 
 // Eras remembers what each upstream speaks. Only a decided era is kept, and
@@ -153,14 +156,9 @@ func (e *Eras) probe(ctx context.Context, target session.Target) (Result, error)
 	e.mu.Lock()
 	forgets := e.entry(target.Upstream).forgets
 	e.mu.Unlock()
-	conn, err := e.o.Dialer.Dial(ctx, target)
-	if err != nil {
-		return Result{}, err
-	}
-	defer conn.Close()
 	o := e.o.Probe
 	o.Upstream, o.Pin = target.Upstream, translate.EraUnknown
-	r, err := Probe(ctx, conn, o)
+	r, err := e.ask(ctx, target, o)
 	if err != nil {
 		return Result{}, err
 	}
@@ -170,6 +168,18 @@ func (e *Eras) probe(ctx context.Context, target session.Target) (Result, error)
 		k.result, k.principal, k.public, k.until = r, target.Principal, public(r.Discover), e.o.Now().Add(e.o.TTL)
 	}
 	return r, nil
+}
+
+func (e *Eras) ask(ctx context.Context, target session.Target, o ProbeOptions) (Result, error) {
+	if e.o.Ask != nil {
+		return e.o.Ask(ctx, o)
+	}
+	conn, err := e.o.Dialer.Dial(ctx, target)
+	if err != nil {
+		return Result{}, err
+	}
+	defer conn.Close()
+	return Probe(ctx, conn, o)
 }
 
 func pinned(era translate.Era) Result {

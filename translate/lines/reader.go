@@ -67,6 +67,7 @@ type Reader struct {
 	buf  []byte // bytes read and not given out
 	seen int    // of buf: known to hold no line end
 	held int64  // granted by Room
+	open bool   // the last line given out had no end
 	err  error
 }
 
@@ -89,6 +90,10 @@ func (r *Reader) Next() ([]byte, error) {
 		}
 	}
 }
+
+// Unended says that the line given out last had no end: it may be half a
+// message.
+func (r *Reader) Unended() bool { return r.open }
 
 // Close gives back what the reader holds.
 func (r *Reader) Close() { r.giveBack() }
@@ -118,6 +123,7 @@ func (r *Reader) line() ([]byte, error) {
 				if len(trimCR(r.buf)) > r.o.Limit {
 					return nil, r.discard(false)
 				}
+				r.open = true
 				return r.take(len(r.buf), len(r.buf)), nil
 			}
 			return nil, r.err
@@ -210,4 +216,12 @@ func (r *Reader) discard(busy bool) error {
 func (r *Reader) refill() {
 	n, err := r.r.Read(r.buf[:cap(r.buf)])
 	r.buf, r.err = r.buf[:n], err
+}
+
+// Identify finds what TooLong says of a message in one that was refused for
+// another reason.
+func Identify(raw []byte) (id jsonrpc.ID, call bool) {
+	var s idScanner
+	s.scan(raw)
+	return s.found()
 }

@@ -51,6 +51,7 @@ type Process struct {
 	sys    system
 
 	exited chan struct{} // the process itself is over
+	said   chan struct{} // and its standard error was read, unless somebody holds it
 	done   chan struct{} // and all it has started, and its standard error was read
 
 	mu    sync.Mutex // protects the fields below
@@ -73,7 +74,7 @@ type Exit struct {
 func Start(spec Spec) (*Process, error) {
 	p := &Process{
 		spec: spec, mark: rand.Text(),
-		exited: make(chan struct{}), done: make(chan struct{}),
+		exited: make(chan struct{}), said: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.spec.CloseGrace = cmp.Or(spec.CloseGrace, 1500*time.Millisecond)
 	p.spec.TermGrace = cmp.Or(spec.TermGrace, 1500*time.Millisecond)
@@ -153,12 +154,15 @@ func (p *Process) Stdout() io.Reader { return p.stdout }
 // Exited is closed once the process itself is over.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
+// Said is closed soon after Exited, once Exit has all the process said.
+func (p *Process) Said() <-chan struct{} { return p.said }
+
 // Done is closed once everything is over: the process, what it has started,
 // its standard error.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Exit says how the process ended; valid once Exited is closed. The tail is
-// whole once Done is.
+// whole once Said is.
 func (p *Process) Exit() Exit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,6 +243,7 @@ func (p *Process) reap(errR *os.File, read <-chan struct{}) {
 	case <-read:
 	case <-t.C: // somebody it started holds it
 	}
+	close(p.said)
 	p.mu.Lock()
 	known := p.kin
 	p.mu.Unlock()

@@ -1,0 +1,503 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+	"taskbridge/translate/lines"
+	"taskbridge/upstream/child"
+)
+
+const (
+	// maxTracked bounds what is remembered of one child: progress tokens that
+	// outlive their request, questions nobody has answered, requests whose sender
+	// has left, tasks.
+	maxTracked = 10000
+	// discardFor is how long the end of a line over the limit is waited for.
+	discardFor = 60 * time.Second
+	// maxPendingBytes bounds what waits for somebody to listen.
+	maxPendingBytes = 1 << 20
+	maxPendingCount = 64
+	// maxPendingNews of them may be notifications.
+	maxPendingNews = 16
+	// pendingFor is how long a question waits for somebody to be asked.
+	pendingFor = 30 * time.Second
+)
+
+// pipe is the conversation with one child. All messages share one channel, so
+// it sends every request under an id of its own and leads what comes back to
+// the stream it belongs to; of a message only ids and tokens are changed.
+type pipe struct {
+	s    *Stdio
+	proc *child.Process
+	out  *lineQueue
+	name string // for logs
+	// modern: no sessions; requests of all callers mix.
+	modern bool
+	owner  session.Principal // who had it started
+	start  *time.Timer       // the start limit, of a child with a session
+	ready  chan struct{}     // closed once initialize was answered by a result
+
+	mu        sync.Mutex // protects the fields below
+	ids       int64
+	calls     map[int64]*pipeStream // requests without an answer
+	left      bounded[int64]        // those of them whose sender has left
+	tokens    map[int64]token       // progress tokens by our own
+	tokenList bounded[int64]
+	asks      map[string]ask // the child's own requests
+	askList   bounded[string]
+	tasks     bounded[string] // it has made
+	faces     map[string]*face
+	ended     error         // why nothing more can be sent
+	gone      chan struct{} // closed with ended
+	skipped   int
+	init      *jsonrpc.Message // answer to initialize, for those who share the child
+}
+
+// face is a client's session with a child.
+type face struct {
+	id        string
+	principal session.Principal
+	gets      []*pipeStream
+	calls     map[string]int64 // our ids by the sender's
+	pending   []*jsonrpc.Message
+	bytes     int
+	shared    bool // it did not open the child
+}
+
+// token is a sender's progress token.
+type token struct {
+	face *face
+	raw  []byte
+}
+
+// ask is a request of the child's own that has not been answered.
+type ask struct {
+	face   *face
+	stream *pipeStream
+}
+
+// bounded is a list of keys, the oldest of which leave.
+type bounded[K comparable] struct {
+	keys  []K
+	known map[K]bool
+}
+
+// add returns what leaves for k, if anything.
+func (b *bounded[K]) add(k K) (out K, left bool) {
+	if b.known[k] {
+		return out, false
+	}
+	if b.known == nil {
+		b.known = map[K]bool{}
+	}
+	b.keys, b.known[k] = append(b.keys, k), true
+	if len(b.known) <= maxTracked {
+		return out, false
+	}
+	for len(b.keys) > 0 {
+		k, b.keys = b.keys[0], b.keys[1:]
+		if b.known[k] {
+			delete(b.known, k)
+			return k, true
+		}
+	}
+	return out, false
+}
+
+func (b *bounded[K]) drop(k K) {
+	delete(b.known, k)
+	if len(b.keys) > 2*maxTracked {
+		kept := b.keys[:0]
+		for _, k := range b.keys {
+			if b.known[k] {
+				kept = append(kept, k)
+			}
+		}
+		b.keys = kept
+	}
+}
+
+func (s *Stdio) newPipe(proc *child.Process, name string, modern bool) *pipe {
+	p := &pipe{
+		s: s, proc: proc, name: name, modern: modern, gone: make(chan struct{}), ready: make(chan struct{}),
+		out:   newLineQueue(proc.Stdin(), 2*int64(s.o.MaxMessage)+lineOverhead),
+		calls: map[int64]*pipeStream{}, tokens: map[int64]token{}, asks: map[string]ask{}, faces: map[string]*face{},
+	}
+	s.background(p.write)
+	s.background(p.read)
+	return p
+}
+
+func newFace(id string, principal session.Principal) *face {
+	return &face{id: id, principal: principal, calls: map[string]int64{}}
+}
+
+func (p *pipe) write() {
+	if err := p.out.run(); err != nil {
+		p.giveUp(errors.New("it closed its standard input"))
+	}
+}
+
+// read leads what the child says until it says no more.
+func (p *pipe) read() {
+	var late *time.Timer
+	o := lines.Options{Limit: p.s.o.MaxMessage, Discarding: func(on bool) {
+		if !on {
+			late.Stop()
+			return
+		}
+		late = time.AfterFunc(discardFor, func() {
+			p.giveUp(fmt.Errorf("it sent a message over the limit of %d bytes without an end", p.s.o.MaxMessage))
+		})
+	}}
+	if b := p.s.o.Budget; b != nil {
+		o.Room, o.Give = b.TryAcquire, b.Release
+	}
+	r := lines.NewReader(p.proc.Stdout(), o)
+	for {
+		line, err := r.Next()
+		tooLong := (*lines.TooLong)(nil)
+		if errors.As(err, &tooLong) {
+			p.tooLong(tooLong)
+			if !tooLong.Endless {
+				continue
+			}
+			p.giveUp(fmt.Errorf("it sent a message over the limit of %d bytes without an end", p.s.o.MaxMessage))
+		}
+		if err != nil {
+			break
+		}
+		p.take(line, r.Unended())
+	}
+	r.Close()
+	p.closed()
+}
+
+// closed: the child's output has ended, so it is over: it may say so by
+// closing its output (2026-07-28 stdio, Shutdown).
+func (p *pipe) closed() {
+	t := time.NewTimer(p.s.o.CloseGrace)
+	defer t.Stop()
+	select {
+	case <-p.proc.Said():
+	case <-t.C:
+		p.giveUp(errors.New("it closed its standard output"))
+	}
+	p.end(nil)
+	p.proc.Stop()
+}
+
+// giveUp ends a child that cannot be spoken to.
+func (p *pipe) giveUp(why error) {
+	p.s.log.Warn("ending a server process", "process", p.name, "why", why.Error())
+	p.end(why)
+	p.s.background(p.proc.Stop)
+}
+
+// end fails everything that waits, once. With why nil the child has exited, and
+// how it did is the reason.
+func (p *pipe) end(why error) {
+	if p.dead() != nil {
+		return
+	}
+	if why == nil {
+		why = p.s.exitError(p)
+	} else {
+		why = p.s.fail(session.FailProcess, fmt.Errorf("the server process was ended: %w", why))
+	}
+	p.mu.Lock()
+	if p.ended != nil {
+		p.mu.Unlock()
+		return
+	}
+	p.ended = why
+	close(p.gone)
+	var open []*pipeStream
+	for _, st := range p.calls {
+		if st != nil {
+			open = append(open, st)
+		}
+	}
+	for _, f := range p.faces {
+		open = append(open, f.gets...)
+	}
+	p.calls = nil
+	p.mu.Unlock()
+	p.out.close()
+	p.s.buried(p, why)
+	for _, st := range open {
+		st.end(why)
+	}
+}
+
+// common is the face of those who have no session; nil in a legacy child.
+func (p *pipe) common() *face {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.faces[""]
+}
+
+// dead says why nothing can be sent any more.
+func (p *pipe) dead() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
+}
+
+// send puts a message in line. Line ends between its tokens would end it early
+// (2026-07-28 stdio).
+func (p *pipe) send(ctx context.Context, raw []byte) error {
+	err := p.out.put(ctx, jsonrpc.Compact(make([]byte, 0, len(raw)+1), raw))
+	switch {
+	case err == nil:
+		return nil
+	case p.dead() != nil:
+		return p.dead()
+	}
+	return p.s.fail(session.FailUnreachable, err)
+}
+
+// request sends a request of f.
+func (p *pipe) request(ctx context.Context, f *face, m *jsonrpc.Message, st *pipeStream) error {
+	e := m.Edit()
+	p.mu.Lock()
+	if p.ended != nil {
+		p.mu.Unlock()
+		return p.ended
+	}
+	p.ids++
+	id := p.ids
+	st.p, st.face, st.ours, st.theirs, st.method = p, f, id, m.ID, m.Method
+	st.task, _ = m.At("params", "taskId").Str()
+	p.calls[id] = st
+	f.calls[m.ID.Key()] = id
+	ours := strconv.AppendInt(nil, id, 10)
+	e.Replace(m.Root().Get("id"), ours)
+	if t := m.At("params", "_meta", translate.MetaProgress); t.Exists() {
+		p.addToken(id, token{f, append([]byte(nil), t.Raw()...)})
+		e.Replace(t, ours)
+	}
+	questions := p.flight(f, st)
+	p.mu.Unlock()
+	p.s.tap(st.id, translate.ToServer, m)
+	if err := p.send(ctx, e.Bytes()); err != nil {
+		p.mu.Lock()
+		p.drop(st)
+		p.mu.Unlock()
+		return err
+	}
+	st.follow(ctx)
+	for _, q := range questions {
+		st.push(p.frame(st, q))
+	}
+	return nil
+}
+
+// flight takes the questions that wait for a request of f they may belong to;
+// it needs p.mu.
+func (p *pipe) flight(f *face, st *pipeStream) (questions []*jsonrpc.Message) {
+	if p.modern || len(f.pending) == 0 || !translate.CanRequireInput(st.method) {
+		return nil
+	}
+	kept := f.pending[:0:0]
+	for _, m := range f.pending {
+		if m.Kind == jsonrpc.Request && translate.RelatedTask(m.Params()) == "" {
+			questions = append(questions, m)
+			p.asks[m.ID.Key()] = ask{f, st}
+			f.bytes -= len(m.Raw)
+			continue
+		}
+		kept = append(kept, m)
+	}
+	f.pending = kept
+	return questions
+}
+
+func (p *pipe) addToken(id int64, t token) {
+	p.tokens[id] = t
+	if old, full := p.tokenList.add(id); full {
+		delete(p.tokens, old)
+	}
+}
+
+// drop forgets a request; it needs p.mu.
+func (p *pipe) drop(st *pipeStream) {
+	delete(p.calls, st.ours)
+	p.left.drop(st.ours)
+	if st.face.calls[st.theirs.Key()] == st.ours {
+		delete(st.face.calls, st.theirs.Key())
+	}
+}
+
+func (p *pipe) dropToken(id int64) {
+	delete(p.tokens, id)
+	p.tokenList.drop(id)
+}
+
+// readerLeft: a stream's reader has closed it.
+func (p *pipe) readerLeft(st *pipeStream, unanswered bool) {
+	p.mu.Lock()
+	if st.ours == 0 { // a session's own stream
+		for i, g := range st.face.gets {
+			if g == st {
+				st.face.gets = append(st.face.gets[:i:i], st.face.gets[i+1:]...)
+				break
+			}
+		}
+		p.mu.Unlock()
+		return
+	}
+	if !unanswered || p.ended != nil || p.calls[st.ours] != st {
+		p.mu.Unlock()
+		return
+	}
+	if !p.modern {
+		// No cancel (2025-11-25 basic/utilities/cancellation): one that follows
+		// must still find the request.
+		if old, full := p.left.add(st.ours); full {
+			if o := p.calls[old]; o != nil {
+				p.drop(o)
+			}
+		}
+		p.mu.Unlock()
+		if st.start {
+			p.giveUp(errors.New("its client left before it had answered initialize"))
+		}
+		return
+	}
+	p.drop(st)
+	p.dropToken(st.ours)
+	p.mu.Unlock()
+	params := jsonrpc.NewObject().Int("requestId", st.ours).Bytes()
+	p.out.tryPut(jsonrpc.NewNotification("notifications/cancelled", params))
+}
+
+// notify sends a notification of f.
+func (p *pipe) notify(ctx context.Context, f *face, m *jsonrpc.Message) error {
+	raw := m.Raw
+	if m.Method == "notifications/cancelled" {
+		id, err := jsonrpc.IDFromRaw(m.At("params", "requestId").Raw())
+		p.mu.Lock()
+		ours, known := f.calls[id.Key()]
+		if st := p.calls[ours]; known && st != nil && !st.isOpen() {
+			p.drop(st) // nothing more is to come for it
+		}
+		p.mu.Unlock()
+		if err != nil || !known {
+			return nil // it was answered meanwhile
+		}
+		e := m.Edit()
+		e.Replace(m.At("params", "requestId"), strconv.AppendInt(nil, ours, 10))
+		raw = e.Bytes()
+	}
+	if m.Method == "notifications/initialized" && f.shared {
+		return nil
+	}
+	return p.send(ctx, raw)
+}
+
+// answer sends a client's answer to a request of the child's; it is false where
+// this client was not asked that.
+func (p *pipe) answer(ctx context.Context, f *face, m *jsonrpc.Message) (bool, error) {
+	key := m.ID.Key()
+	p.mu.Lock()
+	a, ok := p.asks[key]
+	if ok = ok && a.face == f; ok {
+		delete(p.asks, key)
+		p.askList.drop(key)
+	}
+	p.mu.Unlock()
+	if !ok {
+		return false, nil
+	}
+	return true, p.send(ctx, m.Raw)
+}
+
+// listen opens a session's own stream and gives it what has waited for one.
+func (p *pipe) listen(ctx context.Context, f *face, st *pipeStream) error {
+	st.p, st.face = p, f
+	st.env = envelope(http.StatusOK, "")
+	st.env.Header["Content-Type"] = []string{sseType}
+	p.mu.Lock()
+	if p.ended != nil {
+		p.mu.Unlock()
+		return p.ended
+	}
+	f.gets = append(f.gets, st)
+	for _, m := range f.pending {
+		st.push(p.frame(st, m))
+		if m.Kind == jsonrpc.Request {
+			p.asks[m.ID.Key()] = ask{f, st}
+		}
+	}
+	f.pending, f.bytes = nil, 0
+	p.mu.Unlock()
+	st.follow(ctx)
+	return nil
+}
+
+func (p *pipe) frame(st *pipeStream, m *jsonrpc.Message) translate.Frame {
+	f := translate.Frame{Msg: m, Leg: translate.ServerLeg, Dir: translate.ToClient, Stream: st.id, Time: time.Now()}
+	p.s.tap(st.id, translate.ToClient, m)
+	if p.modern && m.Kind == jsonrpc.ErrorResponse {
+		f.HTTP = envelope(modernStatus(m), "")
+	}
+	return f
+}
+
+// modernStatus is the HTTP status of a modern server's error (2026-07-28
+// streamable-http), which on stdio is the code alone.
+func modernStatus(m *jsonrpc.Message) int {
+	code, _ := m.Error().Get("code").Int()
+	cond := translate.CondInternal
+	switch code {
+	case -32601:
+		cond = translate.CondUnknownMethod
+	case codeHeaderMismatch:
+		cond = translate.CondHeaderMismatch
+	case codeMissingCapability:
+		cond = translate.CondMissingCapability
+	case codeUnsupportedVersion:
+		cond = translate.CondUnsupportedVersion
+	}
+	return translate.ReplyFor(cond, translate.Modern).Status
+}
+
+// openPipe is the conn of a probe: every message goes to this one child.
+type openPipe struct {
+	p *pipe
+	f *face
+}
+
+var _ session.Conn = openPipe{}
+
+// Do implements session.Conn.
+func (c openPipe) Do(ctx context.Context, out session.Outgoing) (session.Stream, error) {
+	m, err := jsonrpc.Decode(out.Msg, jsonrpc.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	if m.Kind != jsonrpc.Request {
+		if err := c.p.notify(ctx, c.f, m); err != nil {
+			return nil, err
+		}
+		return c.p.s.statusStream(http.StatusAccepted), nil
+	}
+	st := c.p.s.newStream(nil)
+	if err := c.p.request(ctx, c.f, m, st); err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+// Close implements session.Conn; the child is the probe's to end.
+func (c openPipe) Close() error { return nil }

@@ -1,0 +1,246 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// Probe finds out which era the server belongs to, in children of its own: some
+// servers exit on a first message they do not know, others never answer it
+// (2026-07-28 stdio, Backward Compatibility). The first child is asked
+// server/discover; when it exits, answers like no modern server does, or is
+// silent, a second one gets initialize, and the first good answer wins. A
+// modern child is kept for the callers to come. Errors are as Probe's.
+func (s *Stdio) Probe(ctx context.Context, o ProbeOptions) (Result, error) {
+	if o.ClientName == "" {
+		o.ClientName = "taskbridge"
+	}
+	if o.ClientVersion == "" {
+		o.ClientVersion = "0"
+	}
+	o.Timeout = s.o.StartLimit
+	ctx, cancel := context.WithTimeoutCause(ctx, s.o.StartLimit, &textError{fmt.Sprintf("no answer within %v", s.o.StartLimit), context.DeadlineExceeded})
+	defer cancel()
+	pr := &stdioProbe{s: s, o: o, answers: make(chan probeAnswer, 2)}
+	defer pr.end()
+	r, err := pr.run(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.early(probePrincipal)
+	} else if err == nil {
+		s.pauses.Remove(probePrincipal)
+	}
+	if err == nil && r.Dual && o.LegacyFace {
+		r = pr.legacyFace(ctx, r)
+	}
+	return r, err
+}
+
+// stdioProbe is one probe. Its fields are run's own.
+type stdioProbe struct {
+	s       *Stdio
+	o       ProbeOptions
+	answers chan probeAnswer // one from each child
+	pipes   []*pipe
+	kept    *pipe // the child to be kept
+	why     string
+}
+
+// probeAnswer is what a child had to say.
+type probeAnswer struct {
+	pipe   *pipe
+	modern bool // to server/discover
+	f      finding
+	m      *jsonrpc.Message
+	result Result
+	err    error
+}
+
+func (pr *stdioProbe) run(ctx context.Context) (Result, error) {
+	if pr.o.Pin != translate.Legacy {
+		if err := pr.askModern(ctx); err != nil {
+			return Result{}, err
+		}
+	} else if err := pr.askLegacy(ctx, translate.LatestLegacy); err != nil {
+		return Result{}, err
+	}
+	silence := time.NewTimer(pr.s.o.Silence)
+	defer silence.Stop()
+	asked := pr.o.Pin == translate.Legacy // whether initialize is under way
+	waiting := 1
+	var failed []error
+	for waiting > 0 {
+		select {
+		case <-silence.C:
+			if !asked && pr.o.Pin != translate.Modern {
+				asked = true
+				if err := pr.askLegacy(ctx, translate.LatestLegacy); err == nil {
+					waiting++
+				}
+			}
+			continue
+		case a := <-pr.answers:
+			waiting--
+			r, next, err := pr.judge(ctx, a)
+			if err == nil && next == "" {
+				return r, nil
+			}
+			if next != "" && !asked {
+				asked = true
+				if err = pr.askLegacy(ctx, next); err == nil {
+					waiting++
+					continue
+				}
+			}
+			if err != nil {
+				failed = append(failed, err)
+			}
+		}
+	}
+	return Result{}, pr.failure(failed)
+}
+
+// judge reads one answer: a result, or the revision to try initialize with, or
+// why this child is of no use.
+func (pr *stdioProbe) judge(ctx context.Context, a probeAnswer) (r Result, next string, err error) {
+	p := &prober{conn: openPipe{a.pipe, newFace("", "")}, o: pr.o}
+	switch {
+	case !a.modern:
+		return a.result, "", a.err
+	case a.err != nil && ctx.Err() != nil:
+		return Result{}, "", p.broken("server/discover", a.err)
+	case a.err != nil: // it exited
+		pr.why = "server/discover: " + a.err.Error()
+		if pr.o.Pin == translate.Modern {
+			return Result{}, "", p.broken("server/discover", a.err)
+		}
+		return Result{}, translate.LatestLegacy, p.broken("server/discover", a.err)
+	case a.f.verdict == modern:
+		p.o.LegacyFace = false
+		if r, err = p.modern(ctx, a.f, a.m); err == nil {
+			pr.kept = a.pipe
+		}
+		return r, "", err
+	case a.f.verdict == foreign:
+		return Result{}, "", p.fail(fmt.Errorf("it speaks only %s; this proxy speaks %s and %s; a newer proxy may help", quoteList(a.f.versions),
+			strings.Join(translate.Versions(translate.Modern), ", "), strings.Join(translate.Versions(translate.Legacy), ", ")))
+	case pr.o.Pin == translate.Modern:
+		return Result{}, "", p.fail(fmt.Errorf("it is pinned to the modern era but answered server/discover with %s; use --upstream-era auto or legacy", a.f.why))
+	}
+	pr.why = "server/discover got " + a.f.why
+	if next = newestLegacy(a.f.versions); next == "" {
+		next = translate.LatestLegacy
+	}
+	return Result{}, next, nil
+}
+
+// failure is the error of a probe no child of which was of use: the last one
+// tells most.
+func (pr *stdioProbe) failure(failed []error) error {
+	if len(failed) == 0 {
+		return pr.s.fail(session.FailBroken, fmt.Errorf("%w: %s", ErrUndecided, pr.why))
+	}
+	return failed[len(failed)-1]
+}
+
+// askModern asks a child server/discover.
+func (pr *stdioProbe) askModern(ctx context.Context) error {
+	p, err := pr.spawn(ctx, true)
+	if err != nil {
+		return err
+	}
+	pr.s.background(func() {
+		pb := &prober{conn: openPipe{p, newFace("", "")}, o: pr.o}
+		a := probeAnswer{pipe: p, modern: true}
+		a.f, _, a.m, a.err = pb.discover(ctx, translate.LatestModern)
+		pr.answers <- a
+	})
+	return nil
+}
+
+// askLegacy asks another child to initialize.
+func (pr *stdioProbe) askLegacy(ctx context.Context, version string) error {
+	p, err := pr.spawn(ctx, false)
+	if err != nil {
+		return err
+	}
+	pr.s.background(func() {
+		pb := &prober{conn: openPipe{p, newFace("", "")}, o: pr.o}
+		a := probeAnswer{pipe: p}
+		a.result, a.err = pb.legacyOnly(ctx, version, strings.TrimPrefix(pr.why, "server/discover got "))
+		pr.answers <- a
+	})
+	return nil
+}
+
+// spawn starts a child that is the probe's: how it ends is no reason to hold
+// others back.
+func (pr *stdioProbe) spawn(ctx context.Context, modern bool) (*pipe, error) {
+	p, err := pr.s.spawn(ctx, probePrincipal, modern)
+	if err != nil {
+		return nil, err
+	}
+	pr.pipes = append(pr.pipes, p)
+	return p, nil
+}
+
+// legacyFace asks a dual-era server to initialize in a child of its own.
+func (pr *stdioProbe) legacyFace(ctx context.Context, r Result) Result {
+	p, err := pr.spawn(ctx, false)
+	if err != nil {
+		return r
+	}
+	pb := &prober{conn: openPipe{p, newFace("", "")}, o: pr.o}
+	face, err := pb.initialize(ctx, r.LegacyVersion)
+	if err != nil {
+		r.Dual, r.LegacyVersion = false, ""
+		return r
+	}
+	r.Initialize, r.LegacyTasks, r.LegacyVersion = face.Initialize, face.Tasks, face.Version
+	return r
+}
+
+// end ends the probe's children but the one to be kept.
+func (pr *stdioProbe) end() {
+	for _, p := range pr.pipes {
+		if p == pr.kept && pr.s.keep(p) {
+			continue
+		}
+		pr.s.retire(p)
+	}
+}
+
+// keep makes a probe's child the shared modern one, if there is none.
+func (s *Stdio) keep(p *pipe) bool {
+	if s.takeTurn(s.ctx) != nil {
+		return false
+	}
+	defer s.endTurn()
+	if s.modernAlive() != nil {
+		return false
+	}
+	s.adopt(p)
+	return true
+}
+
+// StartFailed says that err is about a process that did not start, ended, or
+// did not answer in time, and with which HTTP status a bridge would say so.
+func StartFailed(err error) (status int, ok bool) {
+	de, is := errors.AsType[*session.DialError](err)
+	switch {
+	case !is:
+		return 0, false
+	case de.Fail == session.FailProcess:
+		return http.StatusBadGateway, true
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout, true
+	}
+	return 0, false
+}
