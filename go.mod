@@ -16,6 +16,8 @@ require (
 	golang.org/x/tools v0.52.0
 )
 
+require github.com/BurntSushi/toml v1.6.0
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

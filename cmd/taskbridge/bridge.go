@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -38,6 +39,12 @@ type bridgeConfig struct {
 	stateKeys  [][]byte // none: a random one
 	maxMessage int64
 
+	// stdio: there is no listener, one client comes over standard input.
+	stdio bool
+	// local: callers are on this machine, and may see what a server process said
+	// before it ended.
+	local bool
+
 	log     *slog.Logger
 	tap     session.Tap // nil: none
 	metrics *metrics    // nil: none
@@ -48,9 +55,14 @@ type bridgeConfig struct {
 type bridge struct {
 	log    *slog.Logger
 	store  *memory.Store
-	dialer *upstream.HTTP
+	dialer session.Dialer
 	runner *session.Runner
-	front  *downstream.Server
+	budget *session.Budget
+	front  *downstream.Server // nil with stdio
+
+	transport io.Closer       // of the dialer
+	http      *upstream.HTTP  // the dialer, where the server is behind a URL
+	child     *upstream.Stdio // where it is a process of ours
 }
 
 // newBridge wires a bridge. Errors are the configuration's fault.
@@ -70,31 +82,26 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 	}
 	budget := session.NewBudget(max(session.DefaultBudget, 2*c.maxMessage))
 	info := buildInfo()
-	b.dialer, err = upstream.NewHTTP(upstream.HTTPOptions{
-		Upstreams:      map[string]upstream.HTTPUpstream{upstreamName: c.server.http},
-		RootCAs:        c.server.roots,
-		ConnectTimeout: c.connectTimeout,
-		MaxMessage:     int(c.maxMessage),
-		Budget:         budget,
-		Logger:         c.log,
-		Tap:            c.tap,
-		UserAgent:      "taskbridge/" + info.Version,
-	})
-	if err != nil {
+	b.budget = budget
+	if err := b.newDialer(c, budget, "taskbridge/"+info.Version); err != nil {
 		return err
 	}
-	var dialer session.Dialer = b.dialer
+	dialer := b.dialer
 	if c.server.ownAuth {
 		dialer = ownAuth{dialer, c.log}
 	}
 	if c.metrics != nil {
 		dialer = countedDialer{dialer, c.metrics}
 	}
-	eras := upstream.NewEras(upstream.EraOptions{
+	eo := upstream.EraOptions{
 		Dialer: dialer,
 		Pins:   map[string]translate.Era{upstreamName: c.era},
 		Probe:  upstream.ProbeOptions{ClientVersion: info.Version},
-	})
+	}
+	if b.child != nil {
+		eo.Ask, eo.TTL = b.child.Probe, childEraTTL
+	}
+	eras := upstream.NewEras(eo)
 	c.policy.Version, c.policy.MessageLimit = info.Version, c.maxMessage
 	creds, held := session.NewCredentials(0), session.NewHeldBudget(0)
 	o := session.Options{
@@ -106,6 +113,9 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 	}
 	if b.runner, err = session.New(o); err != nil {
 		return err
+	}
+	if c.stdio {
+		return nil
 	}
 	var hub session.Hub = b.runner
 	supported := b.runner.Versions
@@ -119,7 +129,7 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 		Principal: c.principal, TrustedProxies: c.trusted, Logger: c.log, Tap: c.tap,
 		Supported: supported,
 	}
-	if c.publicURL != "" && !c.server.ownAuth {
+	if c.publicURL != "" && !c.server.ownAuth && b.http != nil {
 		if err := b.publish(c, &d); err != nil {
 			return err
 		}
@@ -148,7 +158,7 @@ func (b *bridge) publish(c bridgeConfig, d *downstream.Options) error {
 	d.Other = &downstream.ResourceMetadata{
 		Paths: []string{u.EscapedPath(), c.path}, Logger: c.log,
 		Fetch: func(ctx context.Context) ([]byte, error) {
-			doc, err := b.dialer.ResourceMetadata(ctx, upstreamName, c.publicURL)
+			doc, err := b.http.ResourceMetadata(ctx, upstreamName, c.publicURL)
 			if errors.Is(err, upstream.ErrNoMetadata) {
 				return nil, nil
 			}
@@ -168,6 +178,13 @@ func stateHandles(ctx context.Context, st session.Store, keys [][]byte) (*sessio
 	}
 	return session.NewHandles(keys)
 }
+
+// childEraTTL: what a command starts changes less often than what stands
+// behind a URL, and asking costs a process or two (2026-07-28 basic/versioning).
+const childEraTTL = time.Hour
+
+// ready says whether new work is taken, and whether there is a server to do it.
+func (b *bridge) ready() bool { return b.front.Ready() && (b.child == nil || !b.child.Down()) }
 
 // serve takes connections from ln until drain; it closes ln.
 func (b *bridge) serve(ln net.Listener) error { return b.front.Serve(context.Background(), ln) }
@@ -191,8 +208,8 @@ func (b *bridge) close() {
 	if b.runner != nil {
 		b.runner.Close()
 	}
-	if b.dialer != nil {
-		b.dialer.Close()
+	if b.transport != nil {
+		b.transport.Close()
 	}
 	b.store.Close()
 }

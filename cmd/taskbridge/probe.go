@@ -22,33 +22,29 @@ import (
 func (a *app) probeCommand() *cobra.Command {
 	f := &upstreamFlags{}
 	var asJSON bool
+	var config, server string
 	cmd := &cobra.Command{
-		Use:   "probe URL",
+		Use:   "probe (URL | -- CMD ARGS...)",
 		Short: "Find out which revisions a server speaks and what it offers",
-		Args:  probeArgs,
 		RunE: guarded(func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				if flag := cmd.Flags().Lookup("upstream"); flag.Changed && len(flag.Annotations[fromEnv]) == 0 {
-					return usagef("the server is given twice: as an argument and with --upstream")
-				}
-				f.url = args[0]
+			rest := f.splitCommand(cmd, args)
+			if config != "" {
+				return a.probeConfig(cmd, f, config, server, rest, asJSON)
+			}
+			if server != "" {
+				return usagef("--server names one of a client's servers; give its configuration with --mcp-config FILE")
+			}
+			if err := f.givenURL(cmd, rest); err != nil {
+				return err
 			}
 			return a.probe(cmd.Context(), f, cmd.Flags(), asJSON)
 		}),
 	}
 	f.register(cmd.Flags())
+	cmd.Flags().StringVar(&config, "mcp-config", "", "a client's own configuration `FILE`, whose servers are probed")
+	cmd.Flags().StringVar(&server, "server", "", "`NAME` of the one server of --mcp-config to probe")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an object; a failure is one line of JSON on standard error")
 	return cmd
-}
-
-func probeArgs(cmd *cobra.Command, args []string) error {
-	if cmd.ArgsLenAtDash() >= 0 {
-		return usagef("starting a server process (-- CMD) is not available yet in this version; give a URL")
-	}
-	if len(args) > 1 {
-		return usagef("probe takes one URL, but got %d arguments", len(args))
-	}
-	return nil
 }
 
 func (a *app) probe(ctx context.Context, f *upstreamFlags, fs *pflag.FlagSet, asJSON bool) error {
@@ -56,26 +52,10 @@ func (a *app) probe(ctx context.Context, f *upstreamFlags, fs *pflag.FlagSet, as
 	if err != nil {
 		return err
 	}
-	info := buildInfo()
-	dialer, err := upstream.NewHTTP(upstream.HTTPOptions{
-		Upstreams:      map[string]upstream.HTTPUpstream{upstreamName: s.http},
-		RootCAs:        s.roots,
-		ConnectTimeout: f.connectTimeout,
-		UserAgent:      "taskbridge/" + info.Version,
-	})
-	if err != nil {
-		return usagef("%w", err)
-	}
-	defer dialer.Close()
 	if s.exposed {
 		fmt.Fprintln(a.stderr, "warning: a credential goes over plain http:// to another machine; use https://")
 	}
-	conn, err := dialer.Dial(ctx, session.Target{Upstream: upstreamName})
-	if err != nil {
-		return probeFailure(err, s.shown)
-	}
-	defer conn.Close()
-	r, err := upstream.Probe(ctx, conn, upstream.ProbeOptions{Upstream: upstreamName, ClientVersion: info.Version, LegacyFace: true})
+	r, err := a.ask(ctx, f, s)
 	if err != nil {
 		return probeFailure(err, s.shown)
 	}
@@ -86,8 +66,43 @@ func (a *app) probe(ctx context.Context, f *upstreamFlags, fs *pflag.FlagSet, as
 	return err
 }
 
+// ask probes a server.
+func (a *app) ask(ctx context.Context, f *upstreamFlags, s server) (upstream.Result, error) {
+	info := buildInfo()
+	o := upstream.ProbeOptions{Upstream: upstreamName, ClientVersion: info.Version, LegacyFace: true}
+	if s.child != nil {
+		c := *s.child
+		c.ShowTail = true
+		dialer, err := upstream.NewStdio(c)
+		if err != nil {
+			return upstream.Result{}, usagef("%w", err)
+		}
+		defer dialer.Close()
+		return dialer.Probe(ctx, o)
+	}
+	dialer, err := upstream.NewHTTP(upstream.HTTPOptions{
+		Upstreams:      map[string]upstream.HTTPUpstream{upstreamName: s.http},
+		RootCAs:        s.roots,
+		ConnectTimeout: f.connectTimeout,
+		UserAgent:      "taskbridge/" + info.Version,
+	})
+	if err != nil {
+		return upstream.Result{}, usagef("%w", err)
+	}
+	defer dialer.Close()
+	conn, err := dialer.Dial(ctx, session.Target{Upstream: upstreamName})
+	if err != nil {
+		return upstream.Result{}, err
+	}
+	defer conn.Close()
+	return upstream.Probe(ctx, conn, o)
+}
+
 // probeFailure is the exit code and name of a failed probe.
 func probeFailure(err error, shown string) error {
+	if usage, ok := errors.AsType[*failure](err); ok {
+		return usage
+	}
 	f := &failure{code: exitUnreachable, name: "upstream_unusable", err: err, url: shown}
 	de, ok := errors.AsType[*session.DialError](err)
 	if ok {
@@ -100,7 +115,7 @@ func probeFailure(err error, shown string) error {
 		f.code, f.name = exitRefused, "upstream_refused"
 	case errors.Is(err, context.DeadlineExceeded):
 		f.name = "upstream_timeout"
-	case ok && de.Fail == session.FailUnreachable:
+	case ok && (de.Fail == session.FailUnreachable || de.Fail == session.FailProcess):
 		f.name = "upstream_unreachable"
 	case errors.Is(err, upstream.ErrUndecided):
 		f.name = "upstream_undecided"

@@ -43,22 +43,27 @@ type serveFlags struct {
 func (a *app) serveCommand() *cobra.Command {
 	f := &serveFlags{}
 	cmd := &cobra.Command{
-		Use:   "serve --upstream URL",
+		Use:   "serve (--upstream URL | -- CMD ARGS...)",
 		Short: "Stand between clients and a server",
 		Long: "Listens for MCP clients of any revision and talks to one server of any revision.\n" +
 			"Every flag can be given as an environment variable: TASKBRIDGE_ and its name in capitals,\n" +
 			"with _ for -, lists split at newlines. A flag wins over its variable.",
-		Args: serveArgs,
-		RunE: guarded(func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), f, cmd.Flags()) }),
+		RunE: guarded(func(cmd *cobra.Command, args []string) error {
+			if err := serveArgs(cmd, f.splitCommand(cmd, args)); err != nil {
+				return err
+			}
+			up := cmd.Flags().Lookup("upstream")
+			if err := f.oneServer(cmd, up.Changed && len(up.Annotations[fromEnv]) == 0); err != nil {
+				return err
+			}
+			return a.serve(cmd.Context(), f, cmd.Flags())
+		}),
 	}
 	f.register(cmd.Flags())
 	return cmd
 }
 
 func serveArgs(cmd *cobra.Command, args []string) error {
-	if cmd.ArgsLenAtDash() >= 0 {
-		return usagef("starting a server process (-- CMD) is not available yet in this version; give --upstream URL")
-	}
 	if len(args) > 0 && strings.Contains(args[0], "://") {
 		return usagef("%s takes no arguments; name the server with --upstream URL", cmd.Name())
 	}
@@ -70,6 +75,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.path, "path", "/mcp", "path of the MCP endpoint")
 	f.tls.register(fs)
 	f.upstreamFlags.register(fs)
+	f.registerSharing(fs)
 	enumVar(fs, &f.era, "upstream-era", "auto", []string{"auto", "legacy", "modern"}, "what the server speaks; auto finds out")
 	fs.StringVar(&f.admin, "admin", "", "loopback `ADDRESS:PORT` for /healthz, /readyz and /metrics; off unless given")
 	fs.StringVar(&f.state, "state", "memory", "where state is kept; memory ends with the process")
@@ -166,13 +172,18 @@ func (f *serveFlags) checkCallers(fs *pflag.FlagSet, c *bridgeConfig) error {
 	}
 	named := c.principal.NeedsTrusted()
 	if c.server.shared && !c.loopback && !named && !f.allowOpen {
-		return usagef("%s %s is open to other machines and every caller would use the server credential given to it: any made-up token gets in; "+
+		what := "credential given to it"
+		if c.server.child != nil {
+			what = "process it is"
+		}
+		return usagef("%s %s is open to other machines and every caller would use the server %s: any made-up token gets in; "+
 			"listen on 127.0.0.1, or have callers verified by a front end (--principal header:NAME --trusted-proxy CIDR), or accept it with --allow-open",
-			where(fs, "listen"), f.listen)
+			where(fs, "listen"), f.listen, what)
 	}
 	c.verified = c.server.shared && named && !f.allowOpen
 	// Ids pass untouched only where whoever knows one may use it: the caller's
 	// own credential goes up with it, or all callers are this machine's user.
+	c.local = c.loopback && !named && !f.proxied()
 	c.policy.SealSameEra = (c.server.shared || named) && !(c.loopback && !named && !f.proxied())
 	return nil
 }
@@ -291,7 +302,7 @@ func (a *app) startAdmin(ctx context.Context, f *serveFlags, fs *pflag.FlagSet, 
 	if f.admin == "" {
 		return func() {}, nil
 	}
-	srv, err := newAdmin(b.front.Ready, c.metrics, c.log)
+	srv, err := newAdmin(b.ready, c.metrics, c.log)
 	if err != nil {
 		return nil, err
 	}

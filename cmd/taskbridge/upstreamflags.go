@@ -26,6 +26,13 @@ type upstreamFlags struct {
 	headers, files []string
 	connectTimeout time.Duration
 	ca             string
+
+	command      []string // what stands behind --
+	env          []string
+	cwd          string
+	startTimeout time.Duration
+	shareChild   bool
+	maxChildren  int
 }
 
 func (u *upstreamFlags) register(fs *pflag.FlagSet) {
@@ -34,11 +41,21 @@ func (u *upstreamFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&u.files, "header-file", nil, "`FILE` with one 'NAME: VALUE' a line, # comments; ${VAR} is expanded")
 	durationVar(fs, &u.connectTimeout, "connect-timeout", upstream.DefaultConnectTimeout, "bound for connecting to the server")
 	fs.StringVar(&u.ca, "upstream-ca", "", "PEM `FILE` with the authorities to trust instead of the system's")
+	fs.StringArrayVarP(&u.env, "env", "e", nil, "`KEY=VALUE` for the server process, or KEY to hand ours on; ${VAR} is expanded")
+	fs.StringVar(&u.cwd, "cwd", "", "`DIRECTORY` to run the server process in")
+	durationVar(fs, &u.startTimeout, "start-timeout", upstream.DefaultStartLimit, "how long the server process may take to its first answer")
+}
+
+// registerSharing is for commands that serve several clients.
+func (u *upstreamFlags) registerSharing(fs *pflag.FlagSet) {
+	fs.BoolVar(&u.shareChild, "share-child", false, "let all sessions of legacy servers share one process, which then sees one client")
+	fs.IntVar(&u.maxChildren, "max-children", upstream.DefaultMaxChildren, "most server processes at a time")
 }
 
 // server is a checked upstream.
 type server struct {
 	http  upstream.HTTPUpstream
+	child *upstream.StdioOptions // instead: a process of ours
 	roots *x509.CertPool
 	// shared: requests of all callers carry a credential of ours.
 	shared bool
@@ -51,8 +68,16 @@ type server struct {
 }
 
 func (u *upstreamFlags) resolve(a *app, fs *pflag.FlagSet) (server, error) {
+	if len(u.command) > 0 {
+		return u.resolveChild(a, fs)
+	}
 	if u.url == "" {
-		return server{}, usagef("no server given; name it with --upstream URL")
+		return server{}, usagef("no server given; name it with --upstream URL or, behind --, by its command")
+	}
+	for _, name := range []string{"env", "cwd"} {
+		if f := fs.Lookup(name); f.Changed && len(f.Annotations[fromEnv]) == 0 {
+			return server{}, usagef("--%s is for a server process; give its command behind --", name)
+		}
 	}
 	at := where(fs, "upstream")
 	// Errors about the URL never quote it: it may hold a secret.

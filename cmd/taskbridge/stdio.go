@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"taskbridge/downstream"
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/upstream"
+)
+
+// stdioFlags are the flags of stdio as the user gave them.
+type stdioFlags struct {
+	upstreamFlags
+	logFlags
+
+	era          string
+	maxMessage   int64
+	drainTimeout time.Duration
+}
+
+func (a *app) stdioCommand() *cobra.Command {
+	f := &stdioFlags{}
+	cmd := &cobra.Command{
+		Use:   "stdio (URL | -- CMD ARGS...)",
+		Short: "Speak to one client over standard input and output",
+		Long: "Stands between a client that started it, over standard input and output, and one server, behind a\n" +
+			"URL or a process of its own. It takes the place of the server in a client's configuration and ends\n" +
+			"with standard input. Logs go to standard error.",
+		RunE: guarded(func(cmd *cobra.Command, args []string) error {
+			if err := f.givenURL(cmd, f.splitCommand(cmd, args)); err != nil {
+				return err
+			}
+			return a.stdio(cmd.Context(), f, cmd.Flags())
+		}),
+	}
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func (f *stdioFlags) register(fs *pflag.FlagSet) {
+	f.upstreamFlags.register(fs)
+	enumVar(fs, &f.era, "upstream-era", "auto", []string{"auto", "legacy", "modern"}, "what the server speaks; auto finds out")
+	sizeVar(fs, &f.maxMessage, "max-message", 64<<20, "largest message, either way")
+	durationVar(fs, &f.drainTimeout, "drain-timeout", time.Second, "how long calls in flight may take after standard input has ended")
+	f.logFlags.register(fs)
+}
+
+func (a *app) stdio(ctx context.Context, f *stdioFlags, fs *pflag.FlagSet) error {
+	if f.logFlags.file == "-" {
+		return usagef("%s -: standard output carries the protocol; name a file", where(fs, "log-file"))
+	}
+	if f.maxMessage > 1<<30 {
+		return usagef("%s: at most 1GiB", where(fs, "max-message"))
+	}
+	s, err := f.resolve(a, fs)
+	if err != nil {
+		return err
+	}
+	log, closeLog, err := f.logFlags.open(a, fs)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	c := bridgeConfig{
+		server: s, connectTimeout: f.connectTimeout, maxMessage: f.maxMessage,
+		log: log, tap: debugTap(log), stdio: true, local: true,
+	}
+	c.era, _ = translate.ParseEra(f.era)
+	if s.exposed {
+		log.Warn("a credential goes over plain http:// to another machine; use https://", "upstream", s.shown)
+	}
+	b, err := newBridge(ctx, c)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	defer b.close()
+	// A write to a closed standard output must be an error, and not the end of
+	// this process before it has ended the server's.
+	defer catchBrokenPipes()()
+	err = downstream.ServeStdio(ctx, downstream.StdioOptions{
+		Hub: b.runner, In: a.stdin, Out: a.stdout, MaxMessage: int(f.maxMessage), Budget: b.budget,
+		Drain: f.drainTimeout, Logger: log, Tap: c.tap,
+	})
+	return stdioFailure(err, s.shown)
+}
+
+// stdioFailure is the exit code of an end that was no orderly one.
+func stdioFailure(err error, shown string) error {
+	opening := (*downstream.OpeningError)(nil)
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, downstream.ErrClientGone):
+		return nil
+	case errors.As(err, &opening):
+		f := &failure{code: exitUnreachable, name: "upstream_unusable", err: err, status: opening.Status, url: shown}
+		if opening.Status == http.StatusUnauthorized || opening.Status == http.StatusForbidden {
+			f.code, f.name = exitRefused, "upstream_refused"
+		}
+		return f
+	}
+	return err
+}
+
+// newDialer makes what speaks to the server, and how its era is found out if
+// not over the dialer itself.
+func (b *bridge) newDialer(c bridgeConfig, budget *session.Budget, agent string) error {
+	if c.server.child == nil {
+		h, err := upstream.NewHTTP(upstream.HTTPOptions{
+			Upstreams:      map[string]upstream.HTTPUpstream{upstreamName: c.server.http},
+			RootCAs:        c.server.roots,
+			ConnectTimeout: c.connectTimeout,
+			MaxMessage:     int(c.maxMessage),
+			Budget:         budget,
+			Logger:         c.log,
+			Tap:            c.tap,
+			UserAgent:      agent,
+		})
+		if err == nil {
+			b.dialer, b.transport, b.http = h, h, h
+		}
+		return err
+	}
+	o := *c.server.child
+	o.MaxMessage, o.Budget, o.Logger, o.Tap, o.ShowTail = int(c.maxMessage), budget, c.log, c.tap, c.local
+	s, err := upstream.NewStdio(o)
+	if err == nil {
+		b.dialer, b.transport, b.child = s, s, s
+	}
+	return err
+}

@@ -1,0 +1,194 @@
+package downstream
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// legacyLink is the legacy session of a connection. Over HTTP the client would
+// carry its id; here the connection does.
+type legacyLink struct {
+	id, version string
+	initialize  *jsonrpc.Message // as the client sent it
+	ready       bool             // the client has sent notifications/initialized
+	renewing    chan struct{}    // closed when a new session is there, nil: none is being made
+	listening   string           // the session whose own stream is open
+}
+
+// greeted takes what initialize was answered; it needs s.mu.
+func (s *stdioServer) greeted(out session.Out) {
+	s.legacy.id = out.Header.Get(translate.HeaderSession)
+	if m, err := jsonrpc.Decode(out.Raw, jsonrpc.Limits{}); err == nil {
+		s.legacy.version, _ = m.Result().Get("protocolVersion").Str()
+	}
+}
+
+func (s *stdioServer) legacyCaller() session.Caller {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return session.Caller{Principal: session.LocalPrincipal, Era: translate.Legacy, Session: s.legacy.id, Version: s.legacy.version}
+}
+
+// Pauses before a session's own stream is opened again.
+const (
+	firstListenPause = 500 * time.Millisecond
+	lastListenPause  = 30 * time.Second
+)
+
+// listen keeps the session's own stream open: what belongs to no request comes
+// there. A server may have none.
+func (s *stdioServer) listen() {
+	caller := s.legacyCaller()
+	s.mu.Lock()
+	if caller.Session == "" || s.legacy.listening == caller.Session {
+		s.mu.Unlock()
+		return
+	}
+	s.legacy.listening = caller.Session
+	s.mu.Unlock()
+	pause := firstListenPause
+	for {
+		began := time.Now()
+		stream := s.o.Hub.NewStream()
+		s.o.Hub.Client(s.ctx, s.inbound(stream.ID, nil, caller, http.MethodGet), stream)
+		status := s.relay(stream)
+		stream.Gone()
+		switch {
+		case s.ctx.Err() != nil || s.legacyCaller().Session != caller.Session:
+			return
+		case status == http.StatusNotFound:
+			if s.renewFrom(caller.Session) {
+				s.listen()
+			}
+			return
+		case status/100 == 4:
+			return
+		case time.Since(began) > lastListenPause:
+			pause = firstListenPause
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-s.ctx.Done():
+			t.Stop()
+			return
+		}
+		pause = min(2*pause, lastListenPause)
+	}
+}
+
+// relay writes what comes on a stream of its own until it ends, and says with
+// what status.
+func (s *stdioServer) relay(stream *session.ClientStream) int {
+	for {
+		out, ok := stream.Next(s.ctx)
+		if !ok || out.Final {
+			return out.Status
+		}
+		if out.Raw != nil {
+			s.show(stream.ID, out.Raw)
+			s.write(out.Raw)
+		}
+	}
+}
+
+// renew sends a request again that was refused because the server has forgotten
+// the session, or its process has ended: it cannot have run. A client on stdio
+// knows no sessions and could not begin a new one itself.
+func (s *stdioServer) renew(f *flight, out session.Out) (context.Context, bool) {
+	if out.Status != http.StatusNotFound || f.retry || f.caller.Era == translate.Modern || f.caller.Session == "" || f.msg.Method == "initialize" {
+		return nil, false
+	}
+	f.retry = true
+	if !s.renewFrom(f.caller.Session) {
+		return nil, false
+	}
+	f.stream.Gone()
+	f.stop()
+	f.caller = s.legacyCaller()
+	s.wg.Go(s.listen)
+	return s.launch(f), true
+}
+
+// renewFrom begins a new session in place of lost and says whether there is
+// one. Of several who find the session lost one does it.
+func (s *stdioServer) renewFrom(lost string) bool {
+	s.mu.Lock()
+	for s.legacy.renewing != nil {
+		wait := s.legacy.renewing
+		s.mu.Unlock()
+		select {
+		case <-wait:
+		case <-s.ctx.Done():
+			return false
+		}
+		s.mu.Lock()
+	}
+	if s.legacy.id != lost {
+		s.mu.Unlock()
+		return s.legacyCaller().Session != ""
+	}
+	init, ready := s.legacy.initialize, s.legacy.ready
+	done := make(chan struct{})
+	s.legacy.renewing = done
+	s.mu.Unlock()
+	s.o.Logger.Warn("the session with the server was lost; a new one is begun in its place")
+	out := s.ask(init)
+	s.mu.Lock()
+	ok := out.Header.Get(translate.HeaderSession) != ""
+	if ok {
+		s.greeted(out)
+	}
+	s.legacy.renewing = nil
+	s.mu.Unlock()
+	close(done)
+	if ok && ready {
+		if m, err := jsonrpc.Decode(jsonrpc.NewNotification("notifications/initialized", nil), jsonrpc.Limits{}); err == nil {
+			s.say(m, s.legacyCaller())
+		}
+	}
+	return ok
+}
+
+// ask sends the handshake once more; its answer is not the client's.
+func (s *stdioServer) ask(init *jsonrpc.Message) session.Out {
+	m, err := jsonrpc.Decode(init.Raw, jsonrpc.Limits{})
+	if err != nil {
+		return session.Out{}
+	}
+	stream := s.o.Hub.NewStream()
+	defer stream.Gone()
+	s.o.Hub.Client(s.ctx, s.inbound(stream.ID, m, session.Caller{Principal: session.LocalPrincipal, Era: translate.Legacy}, http.MethodPost), stream)
+	for {
+		out, ok := stream.Next(s.ctx)
+		if !ok || out.Final {
+			return out
+		}
+	}
+}
+
+// goodbyeFor is how long the end of a session may take.
+const goodbyeFor = time.Second
+
+// endSession ends the session the client has, if it has one.
+func (s *stdioServer) endSession() {
+	caller := s.legacyCaller()
+	if caller.Session == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), goodbyeFor)
+	defer cancel()
+	stream := s.o.Hub.NewStream()
+	defer stream.Gone()
+	s.o.Hub.Client(ctx, s.inbound(stream.ID, nil, caller, http.MethodDelete), stream)
+	for {
+		if out, ok := stream.Next(ctx); !ok || out.Final {
+			return
+		}
+	}
+}
