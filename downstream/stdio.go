@@ -32,6 +32,10 @@ type StdioOptions struct {
 	// 60 s).
 	Endless time.Duration
 
+	// Supported lists the revisions a caller can ask for, for the refusal of
+	// others; nil: all that are known.
+	Supported func(context.Context, session.Caller) []string
+
 	Logger *slog.Logger // nil: discarded
 	Tap    session.Tap  // nil: nobody looks
 }
@@ -100,7 +104,7 @@ type flight struct {
 	// cancelled: a legacy one was; the hub decides what comes of it.
 	cancelled bool
 	batch     *stdioBatch
-	retry  bool // it was sent again in a new session
+	retry     bool // it was sent again in a new session
 }
 
 // line is what the reader hands over.
@@ -266,6 +270,9 @@ func (s *stdioServer) message(m *jsonrpc.Message, b *stdioBatch) {
 		if cond == translate.CondNone && s.inFlight(m.ID) {
 			cond, detail = translate.CondDuplicateID, "a request with this id is still in flight"
 		}
+		if cond == translate.CondUnsupportedVersion && s.o.Supported != nil {
+			data = translate.VersionData(caller.Version, s.o.Supported(s.ctx, caller))
+		}
 		if cond != translate.CondNone {
 			_, code := translate.StatusOf(cond, caller.Era)
 			if detail == "" {
@@ -307,7 +314,6 @@ func (s *stdioServer) caller(m *jsonrpc.Message) (session.Caller, translate.Cond
 	cl, cond := translate.Classify(h, m)
 	c.Era, c.Version = cl.Era, cl.Version
 	if c.Era == translate.Modern {
-		c.Header = translate.RequestHeaders(h, translate.Modern)
 		return c, cond, cl.Detail, cl.Data
 	}
 	s.mu.Lock()

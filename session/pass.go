@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ type passCall struct {
 	Session string    `json:",omitempty"` // our session
 	Owner   Principal `json:",omitempty"`
 	Begun   bool      `json:",omitempty"`
+	Bare    Principal `json:",omitempty"` // whose, of a modern client without headers
 	Revised bool      `json:",omitempty"` // sent at a revision that is not the client's
 	Post    *passPost `json:",omitempty"` // a message of ours that must arrive
 }
@@ -138,8 +140,30 @@ func (p *passCall) client(x *Exec, ev Event) {
 			out.Msg = raw
 		}
 		p.revise(ev.Face, &out)
+		if p.Era == translate.Modern && len(out.Header[translate.HeaderMethod]) == 0 {
+			p.Bare = ev.Caller.Principal
+			out.Header = p.dressed(x, out)
+		}
 	}
 	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: ev.Caller.Principal, Out: out, Feeds: ev.Label})
+}
+
+// dressed are the headers of a message whose client is not on HTTP: what it
+// says in the body alone, a server on HTTP wants to see mirrored (2026-07-28
+// streamable-http, Standard Request Headers and Custom Headers).
+func (p *passCall) dressed(x *Exec, out Outgoing) http.Header {
+	m, err := jsonrpc.Decode(out.Msg, jsonrpc.Limits{})
+	if err != nil {
+		return out.Header
+	}
+	h := modernHeaders(m, out.Header)
+	if known, _ := x.Get(marksKey(marksOf(x, p.Bare))); m.Method == "tools/call" && len(known) > 0 {
+		name, _ := m.At("params", "name").Str()
+		if mirrors, err := translate.ParamHeaders(m, knownMarks(known).of(name)); err == nil {
+			maps.Copy(h, mirrors)
+		}
+	}
+	return h
 }
 
 // revise sends a message at a revision the server speaks where the client's is
@@ -164,6 +188,10 @@ func (p *passCall) server(x *Exec, ev Event) {
 		return
 	}
 	raw := m.Raw
+	if p.Bare != "" && p.Method == "tools/list" && final {
+		_, page, _ := translate.MarkedTools(m)
+		learnMarks(x, marksOf(x, p.Bare), page)
+	}
 	if x.Policy.SealSameEra {
 		var ok bool
 		if raw, ok = sealIDs(x, m, p.Method, p.Owner); !ok {

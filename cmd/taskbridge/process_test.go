@@ -21,8 +21,19 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" || len(os.Args) == 2 && os.Args[1] == guardArg {
 		main()
 	}
+	switch os.Getenv(asPeer) {
+	case "legacy":
+		_ = peers.ServeStdio(peers.NewLegacyServer(peers.ServerOptions{PollInterval: 20 * time.Millisecond}), os.Stdin, os.Stdout)
+		os.Exit(0)
+	case "modern":
+		_ = peers.ServeStdio(peers.NewModernServer(peers.ServerOptions{PollInterval: 20 * time.Millisecond}), os.Stdin, os.Stdout)
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
+
+// asPeer makes the test binary a server on stdio.
+const asPeer = "TASKBRIDGE_TEST_AS_PEER"
 
 // process is a serve command in a process of its own.
 type process struct {

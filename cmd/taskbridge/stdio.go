@@ -86,7 +86,7 @@ func (a *app) stdio(ctx context.Context, f *stdioFlags, fs *pflag.FlagSet) error
 	defer catchBrokenPipes()()
 	err = downstream.ServeStdio(ctx, downstream.StdioOptions{
 		Hub: b.runner, In: a.stdin, Out: a.stdout, MaxMessage: int(f.maxMessage), Budget: b.budget,
-		Drain: f.drainTimeout, Logger: log, Tap: c.tap,
+		Drain: f.drainTimeout, Supported: b.runner.Versions, Logger: log, Tap: c.tap,
 	})
 	return stdioFailure(err, s.shown)
 }
