@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -540,57 +539,5 @@ func (s *stdioServer) write(raw []byte) {
 	}
 	if err != nil {
 		s.end(fmt.Errorf("%w: %w", ErrClientGone, err))
-	}
-}
-
-// stdioBatch gathers the answers to an array of messages (2025-03-26 basic,
-// Batching).
-type stdioBatch struct {
-	mu    sync.Mutex // protects the fields below
-	left  int
-	parts []string
-}
-
-func (s *stdioServer) takeBatch(raw []byte) {
-	s.mu.Lock()
-	version := s.legacy.version
-	s.mu.Unlock()
-	if f, ok := translate.Lookup(version); !ok || !f.Batch {
-		s.refuseLine(jsonrpc.ErrBatch)
-		return
-	}
-	msgs, err := jsonrpc.DecodeBatch(raw, jsonrpc.Limits{})
-	if err != nil {
-		s.refuseLine(err)
-		return
-	}
-	b := &stdioBatch{}
-	for _, m := range msgs {
-		if m.Kind == jsonrpc.Request {
-			b.left++
-		}
-		if m.Method == "initialize" || m.At("params", "_meta", translate.MetaVersion).Exists() {
-			s.refuseLine(&jsonrpc.DecodeError{Code: jsonrpc.CodeInvalidRequest, Msg: "this message cannot be part of a batch"})
-			return
-		}
-	}
-	for _, m := range msgs {
-		s.message(m, b)
-	}
-}
-
-// answer writes an answer, or keeps it until all of its batch are there.
-func (s *stdioServer) answer(b *stdioBatch, raw []byte) {
-	if b == nil {
-		s.write(raw)
-		return
-	}
-	b.mu.Lock()
-	b.parts = append(b.parts, string(raw))
-	b.left--
-	done := b.left == 0
-	b.mu.Unlock()
-	if done {
-		s.write([]byte("[" + strings.Join(b.parts, ",") + "]"))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -263,11 +264,6 @@ func TestGuard(t *testing.T) {
 	_ = keeper.Process.Kill()
 	_ = keeper.Wait()
 	eventually(t, "nothing is left", func() bool {
-		for _, pid := range pids {
-			if running(pid) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(pids, running)
 	})
 }
