@@ -205,6 +205,9 @@ func plainValueError(err error) string {
 	if i := strings.LastIndex(text, ": invalid syntax"); i >= 0 && strings.HasPrefix(text, "strconv.ParseBool") {
 		return "want true or false"
 	}
+	if strings.HasPrefix(text, "strconv.ParseInt") {
+		return "want a number"
+	}
 	return text
 }
 

@@ -109,6 +109,7 @@ func TestHelpAndVersion(t *testing.T) {
 // samples are values of flags that are no text.
 var samples = map[string]string{
 	"upstream-era": "legacy", "tool-errors": "completed", "undeclared-tasks": "refuse", "park": "task", "log-level": "debug", "log-format": "json",
+	"start-timeout": "5s", "max-children": "7", "share-child": "true",
 	"allow-open": "true", "once": "true", "json": "true",
 	"task-handle-after": "1.5s", "drain-timeout": "3s", "inline-wait": "2s", "connect-timeout": "4s", "max-message": "3MiB",
 }
