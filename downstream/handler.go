@@ -24,6 +24,7 @@ type exchange struct {
 	caller session.Caller
 	id     jsonrpc.ID // of the request in the body, if there is one
 	kind   kind
+	events events
 	tapID  string // of the stream Outs are shown to the tap under
 	took   reservation
 
@@ -31,7 +32,7 @@ type exchange struct {
 	bodyRead            bool
 	streaming           bool // the event stream is begun
 	status              int  // as sent; 0: nothing yet
-	buf                 []byte
+	head, buf           []byte
 }
 
 // ServeHTTP takes one request through all checks, each before what it
@@ -230,7 +231,7 @@ func (x *exchange) verb() {
 // hand gives the message to the hub and writes what comes back.
 func (x *exchange) hand(msg *jsonrpc.Message) {
 	stream := x.s.o.Hub.NewStream()
-	x.tapID = stream.ID
+	x.tapID, x.events = stream.ID, stream
 	x.fillCaller()
 	// Counted before the hub sees it: the server may be at work long before
 	// Client returns, and Shutdown waits for what is counted only.

@@ -29,6 +29,12 @@ type source interface {
 	Gone()
 }
 
+// events gives a reply's events ids, where the client may come back for them.
+// *session.ClientStream is one.
+type events interface {
+	OpenEvents(first *session.Out) (prime session.Out, ok bool)
+}
+
 var (
 	valJSON      = []string{"application/json"}
 	valSSE       = []string{"text/event-stream"}
@@ -109,7 +115,7 @@ func (x *exchange) put(out session.Out) error {
 		return nil
 	}
 	if !x.streaming {
-		x.begin(out.Header)
+		x.begin(out.Header, &out)
 	}
 	return x.event(out)
 }
@@ -169,7 +175,14 @@ func (x *exchange) copyHeader(header http.Header) {
 	}
 }
 
-func (x *exchange) begin(header http.Header) {
+// begin makes an event stream of the reply; first is what is written next.
+func (x *exchange) begin(header http.Header, first *session.Out) {
+	if x.caller.Era == translate.Legacy && x.events != nil {
+		if prime, ok := x.events.OpenEvents(first); ok && prime.EventID != "" && x.mayPrime() {
+			x.head = sse.AppendRetry(x.head, time.Duration(prime.RetryMS)*time.Millisecond)
+			x.head = sse.AppendEvent(x.head, prime.EventID, nil)
+		}
+	}
 	h := x.w.Header()
 	x.copyHeader(header)
 	h["Content-Type"] = valSSE
@@ -184,7 +197,8 @@ func (x *exchange) begin(header http.Header) {
 // primes a client to resume, are legacy; clients before 2025-11-25 run their
 // JSON parser on that event's data.
 func (x *exchange) event(out session.Out) error {
-	x.buf = x.buf[:0]
+	x.buf = append(x.buf[:0], x.head...)
+	x.head = nil
 	id := out.EventID
 	if x.caller.Era == translate.Modern {
 		id, out.RetryMS = "", 0
@@ -197,7 +211,7 @@ func (x *exchange) event(out session.Out) error {
 		x.buf = sse.AppendEvent(x.buf, id, out.Raw)
 	case id != "" && x.mayPrime():
 		x.buf = sse.AppendEvent(x.buf, id, nil)
-	case out.Final && out.RetryMS <= 0:
+	case out.Final && out.RetryMS <= 0 && len(x.buf) == 0:
 		return nil
 	default:
 		// Headers alone look like a hung stream behind HTTP/2 front ends.
@@ -219,9 +233,10 @@ func (x *exchange) keepAlive() error {
 		return nil
 	}
 	if !x.streaming {
-		x.begin(nil)
+		x.begin(nil, nil)
 	}
-	x.buf = sse.AppendComment(x.buf[:0], "")
+	x.buf = sse.AppendComment(append(x.buf[:0], x.head...), "")
+	x.head = nil
 	return x.flush()
 }
 

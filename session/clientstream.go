@@ -22,6 +22,21 @@ type Out struct {
 	// EventID and RetryMS are set toward legacy sessions that can resume.
 	EventID string
 	RetryMS int
+	// Asks: Raw is a request to the client; without it nothing goes on.
+	Asks bool
+}
+
+// eventLog keeps the events of a legacy client's stream, so that the client
+// can fetch them again.
+type eventLog interface {
+	// open begins the log and returns the event that primes the client to
+	// resume; ok is false where none can be kept.
+	open() (prime Out, ok bool)
+	// add keeps o and returns its event id, empty if it is not kept. It is
+	// called under the stream's lock: it must not come back to the stream.
+	add(o Out) string
+	// over notes that the final Out was added.
+	over()
 }
 
 // ClientStream is the way back to a client: one per HTTP request (POST or
@@ -45,6 +60,8 @@ type ClientStream struct {
 	signal chan struct{} // something was queued
 	room   chan struct{} // something was taken
 	onGone func()
+	log    eventLog // nil: nothing is kept
+	logged bool     // what is sent goes into log, reader or none
 }
 
 // NewClientStream returns a stream that holds at most max queued bytes beside
@@ -57,27 +74,83 @@ func NewClientStream(id string, max int) *ClientStream {
 }
 
 // Send queues o and says whether it was taken: false once the stream has
-// ended, its reader has left, or its bound is passed (which ends it).
+// ended, its reader has left, or its bound is passed (which ends it). What a
+// client may come back for is kept all the same.
 func (s *ClientStream) Send(o Out) bool {
 	if s.version != "" {
 		o.Raw = translate.ErrorToClient(o.Raw, s.version)
 	}
 	s.mu.Lock()
-	if s.ended || s.gone {
-		s.mu.Unlock()
-		return false
+	kept := s.logged && !s.final
+	if kept {
+		o.EventID = s.log.add(o)
 	}
-	if s.bytes > 0 && s.bytes+len(o.Raw) > s.max {
+	taken := !s.ended && !s.gone
+	switch {
+	case !taken:
+	case s.bytes > 0 && s.bytes+len(o.Raw) > s.max:
 		s.cut()
-		s.mu.Unlock()
-		return false
+		taken = false
+	default:
+		s.queue = append(s.queue, o)
+		s.bytes += len(o.Raw)
+		s.ended = o.Final
 	}
-	s.queue = append(s.queue, o)
-	s.bytes += len(o.Raw)
-	s.ended, s.final = o.Final, o.Final
+	if o.Final && (taken || kept) {
+		s.final = true
+	}
 	s.mu.Unlock()
-	notify(s.signal)
-	return true
+	if taken {
+		notify(s.signal)
+	}
+	if kept && o.Final {
+		s.log.over()
+	}
+	return taken || kept
+}
+
+// OpenEvents says that the reply is an event stream from now on. Where the
+// client may come back for its events they have ids from here on: those still
+// queued, and first, which was taken from the stream but not written yet (nil:
+// none). prime, if ok, is to be written before anything else.
+func (s *ClientStream) OpenEvents(first *Out) (prime Out, ok bool) {
+	if s.log == nil {
+		return Out{}, false
+	}
+	if prime, ok = s.log.open(); !ok {
+		return Out{}, false
+	}
+	s.mu.Lock()
+	s.logged = true
+	final := s.final
+	if first != nil {
+		first.EventID = s.log.add(*first)
+	}
+	for i := range s.queue {
+		s.queue[i].EventID = s.log.add(s.queue[i])
+	}
+	s.mu.Unlock()
+	if final {
+		s.log.over()
+	}
+	return prime, true
+}
+
+// away says whether the stream outlives its reader: events are kept and the
+// last one has not come.
+func (s *ClientStream) away() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logged && !s.final
+}
+
+// drop ends the reader's side alone.
+func (s *ClientStream) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.cut()
+	}
 }
 
 // cut ends a stream whose reader is too slow; it needs s.mu.

@@ -32,9 +32,7 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 		case Unwake:
 			r.unwake(id, e.Name)
 		case Tell:
-			if r.enqueue(e.To, Event{Kind: EvOp, From: id, Name: e.Name, Data: e.Data}) {
-				left = append(left, r.workBox(e.To, r.store.Claim)...)
-			}
+			left = append(left, r.tell(e.To, Event{Kind: EvOp, From: id, Name: e.Name, Data: e.Data})...)
 		case Ask:
 			r.ask(id, e)
 		case Unask:
@@ -59,12 +57,29 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 		case Add:
 			r.add(countKey(e.Name), e.N)
 		case Attach:
-			if r.attachID(e.Stream, e.Op) {
-				left = append(left, e.Op)
+			left = append(left, r.attachID(e.Stream, e.Op)...)
+		case Gone:
+			left = append(left, r.tell(e.Op, Event{Kind: EvClientGone, Label: e.Stream})...)
+		case Cut:
+			r.cutStream(e.Stream)
+		case DropLog:
+			r.forgetLog(e.Stream, e.Live)
+		case DropLogs:
+			for _, stream := range r.sessionLogs(e.Session) {
+				left = append(left, r.tell(logOp(stream), Event{Kind: EvOp, Name: "drop"})...)
 			}
 		case Done:
 			r.finish(id, b)
 		}
+	}
+	return left
+}
+
+// tell delivers an event within another operation's step; it returns what
+// workBox does.
+func (r *Runner) tell(id OpID, ev Event) (left []OpID) {
+	if r.enqueue(id, ev) {
+		left = r.workBox(id, r.store.Claim)
 	}
 	return left
 }
@@ -115,11 +130,11 @@ func (r *Runner) attach(s *ClientStream, op OpID) {
 
 // attachID is attach for an operation that hands its stream on. The runner
 // that holds the stream does it; one whose reader has left meanwhile is news
-// for op at once. True: the caller has to work op's mailbox off.
-func (r *Runner) attachID(stream string, op OpID) bool {
+// for op at once. The caller has to work the mailboxes left off.
+func (r *Runner) attachID(stream string, op OpID) (left []OpID) {
 	if holder := streamRunner(stream); holder != r.id {
 		r.post(holder, inboxItem{Stream: stream, Op: op})
-		return false
+		return nil
 	}
 	r.mu.Lock()
 	a := r.streams[stream]
@@ -127,36 +142,14 @@ func (r *Runner) attachID(stream string, op OpID) bool {
 		a.op = op
 	}
 	r.mu.Unlock()
-	return a == nil && r.enqueue(op, Event{Kind: EvClientGone, Label: stream})
-}
-
-func (r *Runner) gone(s *ClientStream) {
-	r.mu.Lock()
-	a := r.streams[s.ID]
-	delete(r.streams, s.ID)
-	if a != nil {
-		r.endWait(a)
+	if _, kept := r.clientLog(stream); kept {
+		if r.enqueue(logOp(stream), Event{Kind: EvOp, Name: "op", Data: []byte(op)}) {
+			return []OpID{logOp(stream)}
+		}
+	} else if a == nil && r.enqueue(op, Event{Kind: EvClientGone, Label: stream}) {
+		return []OpID{op}
 	}
-	r.mu.Unlock()
-	if a == nil || a.op == "" || s.finished() {
-		return
-	}
-	r.deliver(a.op, Event{Kind: EvClientGone, Label: s.ID})
-}
-
-// send queues on a client stream of this runner or passes it on to the one
-// that holds it.
-func (r *Runner) send(stream string, out Out) {
-	r.mu.Lock()
-	a := r.streams[stream]
-	r.mu.Unlock()
-	if a != nil {
-		a.stream.Send(out)
-		return
-	}
-	if holder := streamRunner(stream); holder != r.id && holder != "" {
-		r.post(holder, inboxItem{Stream: stream, Out: &out})
-	}
+	return nil
 }
 
 // askKey names what a client was asked. Ids are compared as JSON values: 10 is
@@ -175,7 +168,7 @@ func (r *Runner) ask(id OpID, e Ask) {
 		r.log.Error("remember question", "err", err)
 		return
 	}
-	r.send(e.Stream, Out{Raw: e.Raw})
+	r.send(e.Stream, Out{Raw: e.Raw, Asks: true})
 }
 
 // exchange is one open exchange with a server.
@@ -235,40 +228,42 @@ func (r *Runner) run(ctx context.Context, key upKey, ex *exchange, e openAt) {
 
 func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Event {
 	end := Event{Kind: EvServerEnd, Label: e.Label, exchange: ex.name}
-	target := Target{Upstream: e.Upstream, Principal: e.As}
-	if h, ok := r.creds.Get(e.As); ok {
-		target.Credential = h
-	}
 	if e.Paced {
 		if err := r.looks.Wait(ctx); err != nil {
 			return broken(end, err)
 		}
 	}
-	conn, err := r.dialer.Dial(ctx, target)
+	stream, err := r.dial(ctx, e, e.Out)
 	if err != nil {
 		return broken(end, err)
 	}
-	stream, err := conn.Do(ctx, e.Out)
-	if err != nil {
-		return broken(end, err)
-	}
-	defer stream.Close()
+	defer func() { stream.Close() }()
 	env := stream.Envelope()
 	end.Frame.HTTP = env
 	if env != nil && env.Status/100 == 2 && isEventStream(env.Header.Get("Content-Type")) {
 		r.deliver(key.op, Event{Kind: EvOpened, Label: e.Label, Frame: translate.Frame{HTTP: env}, exchange: ex.name})
 	}
 	feeds := r.localStream(e.Feeds)
+	back := comeback{r: r, e: e, env: env}
 	for r.live(key, ex) {
 		if feeds != nil {
 			feeds.waitRoom(ctx, slowClient)
 		}
 		f, err := stream.Next()
 		if err != nil {
+			if !ex.answered.Load() {
+				if again := back.resume(ctx, stream); again != nil {
+					stream = again
+					continue
+				}
+			}
 			if !errors.Is(err, io.EOF) {
 				return broken(end, err)
 			}
 			return end
+		}
+		if back.seen(stream) {
+			continue
 		}
 		if f.HTTP == nil {
 			f.HTTP = env
@@ -347,6 +342,8 @@ type inboxItem struct {
 	Op       OpID   `json:",omitempty"`
 	Label    string `json:",omitempty"`
 	Exchange string `json:",omitempty"`
+	Cut      bool   `json:",omitempty"` // end Stream's connection
+	Unlog    bool   `json:",omitempty"` // keep no more of Stream's events
 }
 
 func inboxLog(runner string) string { return "inbox/" + runner }
@@ -354,7 +351,7 @@ func inboxLog(runner string) string { return "inbox/" + runner }
 func (r *Runner) post(runner string, item inboxItem) {
 	raw, err := json.Marshal(item)
 	if err == nil {
-		_, err = r.store.Append(r.ctx, inboxLog(runner), raw, 0)
+		_, err = r.store.Append(r.ctx, inboxLog(runner), raw, LogBound{})
 	}
 	if err != nil {
 		r.log.Error("pass on to another runner", "err", err)
@@ -409,10 +406,12 @@ func (r *Runner) drainInbox() (left []OpID) {
 			switch {
 			case item.Out != nil:
 				r.send(item.Stream, *item.Out)
+			case item.Cut:
+				r.cutStream(item.Stream)
+			case item.Unlog:
+				r.forgetLog(item.Stream, false)
 			case item.Stream != "":
-				if r.attachID(item.Stream, item.Op) {
-					left = append(left, item.Op)
-				}
+				left = append(left, r.attachID(item.Stream, item.Op)...)
 			default:
 				r.shut(item.Op, item.Label, item.Exchange)
 			}

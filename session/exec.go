@@ -233,6 +233,7 @@ type machine interface {
 var kinds = map[string]func() machine{
 	"session": func() machine { return new(legacySession) },
 	"pass":    func() machine { return new(passCall) },
+	"log":     func() machine { return new(clientLog) },
 	"own":     func() machine { return new(ownedTask) },
 	"lcall":   func() machine { return new(legacyCall) },
 	"ltask":   func() machine { return new(legacyTask) },

@@ -283,6 +283,7 @@ func (s *legacySession) initialized(x *Exec, ev Event) {
 	if version != "" {
 		s.Version = version
 	}
+	s.listChanges(m.Result().Get("capabilities"))
 	s.ready(x, m.Raw)
 }
 
@@ -290,15 +291,26 @@ func (s *legacySession) discovered(x *Exec, m *jsonrpc.Message) {
 	f, _ := translate.Lookup(s.Version)
 	caps := m.Result().Get("capabilities")
 	s.Tasks = f.Tasks && translate.ModernTakesTasks(caps) && caps.Get("tools").Exists()
+	s.listChanges(caps)
+	result := translate.InitializeResult(m.Result(), translate.InitializeOptions{Version: s.Version, TaskList: !s.Open, Fallback: "mcp-server"})
+	raw, lost := translate.FitRevision("initialize", jsonrpc.NewResult(s.Waiting.id(), result), s.Version)
+	x.lose(lost)
+	s.ready(x, raw)
+}
+
+// listChanges notes which changes of lists the server reports.
+func (s *legacySession) listChanges(caps jsonrpc.Value) {
 	for _, c := range listChanges {
 		if string(caps.Get(c.capability).Get("listChanged").Raw()) == "true" {
 			s.Lists = append(s.Lists, c.filter)
 		}
 	}
-	result := translate.InitializeResult(m.Result(), translate.InitializeOptions{Version: s.Version, TaskList: !s.Open, Fallback: "mcp-server"})
-	raw, lost := translate.FitRevision("initialize", jsonrpc.NewResult(s.Waiting.id(), result), s.Version)
-	x.lose(lost)
-	s.ready(x, raw)
+}
+
+// primes: the client takes an event without data, which primes it to resume.
+func (s *legacySession) primes() bool {
+	f, _ := translate.Lookup(s.Version)
+	return f.Priming
 }
 
 func (s *legacySession) ready(x *Exec, raw []byte) {
@@ -392,7 +404,7 @@ func (s *legacySession) end(x *Exec) {
 		return
 	}
 	x.Do(counted(countSessions, s.Limit, -1)...)
-	x.Do(Del{Key: "askseq/" + s.ID})
+	x.Do(Del{Key: "askseq/" + s.ID}, DropLogs{Session: s.ID})
 	for _, g := range s.Gets {
 		x.Do(Send{Stream: g, Out: Out{Final: true}})
 	}

@@ -307,6 +307,11 @@ func (t *legacyTask) client(x *Exec, ev Event) {
 		t.show(x)
 	case "tasks/result":
 		x.Do(Audit{What: "retrieved", Task: t.handle(x)})
+		for _, old := range t.Waiters {
+			if x.detached(old.Stream) {
+				t.Asked.lost(old.Stream) // asked again, here: that client may never come back
+			}
+		}
 		t.Waiters = append(t.Waiters, w)
 		t.result(x)
 	case "tasks/cancel":

@@ -136,9 +136,15 @@ func (t *legacyTask) reads(x *Exec, a *ask) bool {
 }
 
 func (t *legacyTask) askWaiter(x *Exec, q *question) bool {
+	// A client that is away may come back, but one that is there answers now.
+	return t.askOf(x, q, false) || t.askOf(x, q, true)
+}
+
+// askOf asks a waiter that is there, or one that is away.
+func (t *legacyTask) askOf(x *Exec, q *question, away bool) bool {
 	for _, w := range t.Waiters {
 		sess := new(legacySession)
-		if w.Stream == "" || !x.r.load(sessionOp(w.Session), sess) || !q.fits(sess) {
+		if w.Stream == "" || x.detached(w.Stream) != away || !x.r.load(sessionOp(w.Session), sess) || !q.fits(sess) {
 			continue
 		}
 		handle := t.handle(x)

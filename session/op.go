@@ -181,23 +181,42 @@ type (
 		Stream string
 		Op     OpID
 	}
+	// Gone tells Op that the reader of Stream has left for good.
+	Gone struct {
+		Op     OpID
+		Stream string
+	}
+	// Cut ends the connection a client stream is read on, and nothing else.
+	Cut struct{ Stream string }
+	// DropLog drops what is kept of a stream's events; Live: its first
+	// connection is still written to.
+	DropLog struct {
+		Stream string
+		Live   bool
+	}
+	// DropLogs drops all logs of a legacy session.
+	DropLogs struct{ Session string }
 	// Done ends the operation: its state, wakes and exchanges are dropped.
 	Done struct{}
 )
 
-func (Send) effect()   {}
-func (Open) effect()   {}
-func (Shut) effect()   {}
-func (Wake) effect()   {}
-func (Unwake) effect() {}
-func (Tell) effect()   {}
-func (Ask) effect()    {}
-func (Unask) effect()  {}
-func (Put) effect()    {}
-func (Del) effect()    {}
-func (Snap) effect()   {}
-func (Loss) effect()   {}
-func (Audit) effect()  {}
-func (Attach) effect() {}
-func (Add) effect()    {}
-func (Done) effect()   {}
+func (Send) effect()     {}
+func (Open) effect()     {}
+func (Shut) effect()     {}
+func (Wake) effect()     {}
+func (Unwake) effect()   {}
+func (Tell) effect()     {}
+func (Ask) effect()      {}
+func (Unask) effect()    {}
+func (Put) effect()      {}
+func (Del) effect()      {}
+func (Snap) effect()     {}
+func (Loss) effect()     {}
+func (Audit) effect()    {}
+func (Attach) effect()   {}
+func (Add) effect()      {}
+func (Gone) effect()     {}
+func (Cut) effect()      {}
+func (DropLog) effect()  {}
+func (DropLogs) effect() {}
+func (Done) effect()     {}

@@ -109,6 +109,14 @@ func (p *passCall) posted(x *Exec, ev Event) {
 
 func (p *passCall) client(x *Exec, ev Event) {
 	m := ev.Frame.Msg
+	if isGet(ev) && p.Verb == http.MethodGet && p.up("up") {
+		// The client opened its GET stream anew: what was open for it stays so.
+		p.Stream = ev.Label
+		if p.Begun {
+			x.Do(Send{Stream: p.Stream, Out: Out{Begin: true}})
+		}
+		return
+	}
 	p.Era, p.Stream, p.Verb = ev.Caller.Era, ev.Label, http.MethodPost
 	out := Outgoing{Verb: http.MethodPost, Version: ev.Caller.Version, Header: ev.Caller.Header}
 	if sess := ev.Session; sess != nil {
@@ -208,7 +216,7 @@ func (p *passCall) server(x *Exec, ev Event) {
 	if final && m.ID.IsZero() {
 		raw = errorWith(rawID(p.ID), m.Error().Raw())
 	}
-	out := Out{Raw: raw, Final: final}
+	out := Out{Raw: raw, Final: final, Asks: m.Kind == jsonrpc.Request}
 	if h := ev.Frame.HTTP; h != nil && !p.Begun {
 		out.Status = h.Status
 		out.Header = passHeaders(h.Header)

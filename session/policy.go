@@ -46,6 +46,11 @@ type Policy struct {
 	// questions, so that those asked at once are shown at once. 25 ms;
 	// negative: not at all.
 	Gather time.Duration
+	// ResumeFor: how long a legacy client may stay away from an event stream and
+	// still resume it. 5 min. ResumeBytes bounds what is kept for that, of this
+	// process; no more than an eighth of it of one event. 64 MiB.
+	ResumeFor   time.Duration
+	ResumeBytes int64
 	// PageSize of tasks/list. 50.
 	PageSize int
 	// Limits per principal (callers who cannot be told apart: per address) and
@@ -96,6 +101,10 @@ func (p Policy) withDefaults() Policy {
 	def(&p.URLWait, 30*time.Second)
 	if p.Gather == 0 {
 		p.Gather = 25 * time.Millisecond
+	}
+	def(&p.ResumeFor, 5*time.Minute)
+	if p.ResumeBytes <= 0 {
+		p.ResumeBytes = 64 << 20
 	}
 	if p.Holders <= 0 {
 		p.Holders = 256

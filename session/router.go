@@ -129,6 +129,13 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 		r.deliver(sessionOp(sess.ID), Event{Kind: EvOp, Name: "touch"})
 	}
 	ev := Event{Frame: in.Frame, Caller: in.Caller, Session: sess}
+	if isGet(ev) {
+		r.legacyGet(ev, s)
+		return
+	}
+	if m != nil && m.Kind == jsonrpc.Request {
+		r.keepEvents(s, sess, m)
+	}
 	if sess.Era == translate.Legacy {
 		r.passLegacy(ev, s)
 		return
@@ -139,12 +146,11 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 // passLegacy: both peers are legacy; messages go through as they are.
 func (r *Runner) passLegacy(ev Event, s *ClientStream) {
 	m := ev.Frame.Msg
-	if m == nil && ev.Frame.HTTP != nil && ev.Frame.HTTP.Verb == "DELETE" {
+	if m == nil { // DELETE
 		r.start(sessionOp(ev.Session.ID), ev, s)
 		return
 	}
-	waits := m == nil || m.Method == "tasks/result"
-	if waits && !r.admitStream(ev, s, translate.Legacy) {
+	if m != nil && m.Method == "tasks/result" && !r.admitStream(ev, s, translate.Legacy) {
 		return
 	}
 	r.start(OpID("pass:"+s.ID), ev, s)
@@ -153,10 +159,8 @@ func (r *Runner) passLegacy(ev Event, s *ClientStream) {
 // bridgeLegacy: a legacy client before a modern server.
 func (r *Runner) bridgeLegacy(ev Event, s *ClientStream) {
 	m, sess := ev.Frame.Msg, ev.Session
-	if m == nil {
-		if ev.Frame.HTTP.Verb == "DELETE" || r.admitStream(ev, s, translate.Legacy) {
-			r.start(sessionOp(sess.ID), ev, s)
-		}
+	if m == nil { // DELETE
+		r.start(sessionOp(sess.ID), ev, s)
 		return
 	}
 	accepted := Out{Final: true, Status: 202}

@@ -77,6 +77,7 @@ type Runner struct {
 	creds    *Credentials
 	snaps    *Snapshots
 	held     *HeldBudget
+	kept     *keptLogs
 	log      *slog.Logger
 	tap      Tap
 	metrics  Metrics
@@ -113,6 +114,10 @@ type attached struct {
 	stream *ClientStream
 	op     OpID
 	waits  string // limitKey under which it is counted as waiting
+	// follows is the stream of an earlier connection this one goes on with; stop
+	// ends the reading of its log.
+	follows string
+	stop    context.CancelFunc
 }
 
 type upKey struct {
@@ -160,6 +165,7 @@ func New(o Options) (*Runner, error) {
 	if r.rand == nil {
 		r.rand = rand.Reader
 	}
+	r.kept = newKeptLogs(r.policy.ResumeBytes)
 	r.lag = sync.NewCond(&r.mu)
 	r.warm, r.work = newWarm(), make(chan func())
 	r.looks = rate.NewLimiter(rate.Limit(r.policy.PollRate), int(r.policy.PollRate)+1)

@@ -37,6 +37,13 @@ type LogEntry struct {
 	Value []byte
 }
 
+// LogBound is what a log may hold: the oldest entries leave until both bounds
+// are kept; the newest always stays.
+type LogBound struct {
+	Entries int // <= 0: 1024
+	Bytes   int // of the values together; <= 0: no bound
+}
+
 // Store keeps what must outlive a message: bytes under keys, and logs. All
 // methods are safe for concurrent use by any number of runners, in this
 // process or others. They return ErrNotFound, ErrConflict, ErrHeld, ErrClosed,
@@ -67,11 +74,12 @@ type Store interface {
 	// Release gives a claim up early; a foreign or lapsed one is left alone.
 	Release(ctx context.Context, key, holder string) error
 
-	// Append adds to a log that keeps its newest max entries (max <= 0: 1024).
-	Append(ctx context.Context, log string, value []byte, max int) (seq uint64, err error)
+	// Append adds to a log that keeps what bound allows of its newest entries.
+	Append(ctx context.Context, log string, value []byte, bound LogBound) (seq uint64, err error)
 	// Read waits until the log has entries after seq and returns up to limit
 	// of them, or the context's error. ErrNotFound: entries after seq have
-	// already left the log, so the reader has a gap.
+	// already left the log, so the reader has a gap; the oldest that are left
+	// come beside it.
 	Read(ctx context.Context, log string, after uint64, limit int) ([]LogEntry, error)
 	// Last returns the newest Seq of a log, 0 if it has none. It never waits.
 	Last(ctx context.Context, log string) (seq uint64, err error)

@@ -193,7 +193,7 @@ var downHeaders = []string{"Www-Authenticate", "Retry-After"}
 // (RFC 9110 section 7.6.1), so that no client can have a listed one removed
 // or smuggled by a later hop. Legacy callers' Mcp-Method, Mcp-Name and
 // Mcp-Param-* are dropped: nobody checked them against the body. Their
-// Last-Event-ID is kept, modern streams cannot be resumed.
+// Last-Event-ID names an event of ours, never one of the server's.
 func RequestHeaders(in http.Header, e Era) http.Header {
 	out := http.Header{}
 	pick := func(name string) {
@@ -205,7 +205,6 @@ func RequestHeaders(in http.Header, e Era) http.Header {
 		pick(name)
 	}
 	if e != Modern {
-		pick(HeaderLastEvent)
 		return out
 	}
 	pick(HeaderMethod)

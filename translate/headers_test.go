@@ -171,7 +171,7 @@ func TestSafetyS11_RequestHeadersGoUpByList(t *testing.T) {
 		era  Era
 		want []string
 	}{
-		{Legacy, []string{"Accept-Language", "Baggage", "Last-Event-Id", "Traceparent"}},
+		{Legacy, []string{"Accept-Language", "Baggage", "Traceparent"}},
 		{Modern, []string{"Accept-Language", "Baggage", "Mcp-Method", "Mcp-Name", "Traceparent"}},
 	} {
 		var got []string

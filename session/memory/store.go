@@ -51,7 +51,10 @@ type claim struct {
 }
 
 // log holds entries whose Seq has no gaps; it is never empty.
-type log struct{ entries []session.LogEntry }
+type log struct {
+	entries []session.LogEntry
+	bytes   int // of their values
+}
 
 // wait is what readers of one log wait on, until its next entry.
 type wait struct {
@@ -322,9 +325,9 @@ func (s *Store) Release(ctx context.Context, key, holder string) error {
 }
 
 // Append implements session.Store.
-func (s *Store) Append(ctx context.Context, name string, value []byte, max int) (uint64, error) {
-	if max <= 0 {
-		max = defaultLogMax
+func (s *Store) Append(ctx context.Context, name string, value []byte, bound session.LogBound) (uint64, error) {
+	if bound.Entries <= 0 {
+		bound.Entries = defaultLogMax
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -341,10 +344,13 @@ func (s *Store) Append(ctx context.Context, name string, value []byte, max int) 
 		seq = l.entries[n-1].Seq + 1
 	}
 	l.entries = append(l.entries, session.LogEntry{Seq: seq, Value: value})
-	if over := len(l.entries) - max; over > 0 {
-		clear(l.entries[:over]) // the array outlives them
-		l.entries = l.entries[over:]
+	l.bytes += len(value)
+	over := 0
+	for last := len(l.entries) - 1; over < last && (len(l.entries)-over > bound.Entries || bound.Bytes > 0 && l.bytes > bound.Bytes); over++ {
+		l.bytes -= len(l.entries[over].Value)
 	}
+	clear(l.entries[:over]) // the array outlives them
+	l.entries = l.entries[over:]
 	if w, ok := s.waits[name]; ok {
 		close(w.ready)
 		delete(s.waits, name)
@@ -383,13 +389,14 @@ func (s *Store) readOrWait(ctx context.Context, name string, after uint64, limit
 	if l, ok := s.logs[name]; ok {
 		first := l.entries[0].Seq
 		last := l.entries[len(l.entries)-1].Seq
+		var gap error
 		if after < first-1 {
-			return nil, nil, session.ErrNotFound
+			after, gap = first-1, session.ErrNotFound
 		}
 		if after < last {
 			e := l.entries[after+1-first:]
 			e = e[:min(limit, len(e))]
-			return append(make([]session.LogEntry, 0, len(e)), e...), nil, nil
+			return append(make([]session.LogEntry, 0, len(e)), e...), nil, gap
 		}
 	}
 	w, ok := s.waits[name]

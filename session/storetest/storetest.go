@@ -50,6 +50,7 @@ func RunShared(t *testing.T, open func(t *testing.T) (a, b session.Store)) {
 		{"ConcurrentAcquire", testConcurrentAcquire},
 		{"Log", testLog},
 		{"LogBound", testLogBound},
+		{"LogBytes", testLogBytes},
 		{"LogGap", testLogGap},
 		{"ReadWaits", testReadWaits},
 		{"ReadCanceled", testReadCanceled},
@@ -471,7 +472,7 @@ func testConcurrentClaim(t *testing.T, a, b session.Store) {
 
 func appendTo(t *testing.T, s session.Store, log, value string, max int) uint64 {
 	t.Helper()
-	seq, err := s.Append(t.Context(), log, []byte(value), max)
+	seq, err := s.Append(t.Context(), log, []byte(value), session.LogBound{Entries: max})
 	if err != nil {
 		t.Fatalf("Append(%q): %v", log, err)
 	}
@@ -550,13 +551,51 @@ func testLogBound(t *testing.T, a, b session.Store) {
 	}
 }
 
+func testLogBytes(t *testing.T, a, b session.Store) {
+	add := func(value string) {
+		t.Helper()
+		if _, err := a.Append(t.Context(), "l", []byte(value), session.LogBound{Entries: 4, Bytes: 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		value string
+		after uint64
+		left  string
+	}{
+		{"aaaa", 0, "1:aaaa "},
+		{"bbbb", 0, "1:aaaa 2:bbbb "},
+		{"cc", 0, "1:aaaa 2:bbbb 3:cc "},
+		{"d", 1, "2:bbbb 3:cc 4:d "},
+		{"eeeeee", 2, "3:cc 4:d 5:eeeeee "},
+		{"larger than the bound", 5, "6:larger than the bound "}, // the newest always stays
+		{"f", 6, "7:f "},
+		{"", 6, "7:f 8: "},
+		{"", 6, "7:f 8: 9: "},
+		{"", 6, "7:f 8: 9: 10: "},
+		{"", 7, "8: 9: 10: 11: "},
+	} {
+		add(step.value)
+		if got := read(t, b, "l", step.after, 10); got != step.left {
+			t.Fatalf("after %q: %s, want %s", step.value, got, step.left)
+		}
+		if step.after > 0 {
+			_, err := b.Read(t.Context(), "l", step.after-1, 10)
+			want(t, err, session.ErrNotFound, "Read of what left with "+step.value)
+		}
+	}
+}
+
 func testLogGap(t *testing.T, a, b session.Store) {
 	for range 5 {
 		appendTo(t, a, "l", "x", 2)
 	}
 	for after := range uint64(3) {
-		_, err := b.Read(t.Context(), "l", after, 10)
+		es, err := b.Read(t.Context(), "l", after, 10)
 		want(t, err, session.ErrNotFound, fmt.Sprintf("Read after %d of 4..5", after))
+		if len(es) != 2 || es[0].Seq != 4 || es[1].Seq != 5 {
+			t.Fatalf("beside the gap after %d: %v", after, es)
+		}
 	}
 	if got := read(t, b, "l", 3, 10); got != "4:x 5:x " {
 		t.Fatalf("Read after 3: %s", got)
@@ -712,7 +751,7 @@ func testConcurrentLog(t *testing.T, a, b session.Store) {
 				s = b
 			}
 			for i := range each {
-				if _, err := s.Append(ctx, "l", fmt.Appendf(nil, "%d/%d", w, i), writers*each); err != nil {
+				if _, err := s.Append(ctx, "l", fmt.Appendf(nil, "%d/%d", w, i), session.LogBound{Entries: writers * each}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -775,7 +814,7 @@ func each(ctx context.Context, s session.Store) map[string]error {
 	_, errs["Claim"] = s.Claim(ctx, "c", "A", time.Minute)
 	_, errs["Acquire"] = s.Acquire(ctx, "c", "A", time.Minute)
 	errs["Release"] = s.Release(ctx, "c", "A")
-	_, errs["Append"] = s.Append(ctx, "l", []byte("y"), 1)
+	_, errs["Append"] = s.Append(ctx, "l", []byte("y"), session.LogBound{Entries: 1})
 	_, errs["Read"] = s.Read(ctx, "l", 0, 1)
 	_, errs["Last"] = s.Last(ctx, "l")
 	errs["Drop"] = s.Drop(ctx, "l")

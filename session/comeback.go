@@ -1,0 +1,210 @@
+package session
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// resumer is a stream of a legacy server that may be resumed after it ended
+// (2025-11-25 basic/transports, Resumability and Redelivery).
+type resumer interface {
+	// LastEventID is the newest id the server gave, empty if none can be used.
+	LastEventID() string
+	// Retry is how long the server asks us to stay away, 0 if it did not say.
+	Retry() time.Duration
+}
+
+const (
+	// comebackTries bounds the tries in a row that bring nothing new.
+	comebackTries = 5
+	// comebackWait is the pause where the server names none; it doubles with
+	// each try that failed.
+	comebackWait = time.Second
+	// comebackHeaders bounds how long a server may take to open the stream.
+	comebackHeaders = 30 * time.Second
+	// comebackFor bounds how long a stream is asked for again without a message.
+	comebackFor = time.Hour
+	// comebackIDs are the ids remembered to tell a message that came before.
+	comebackIDs = 64
+)
+
+// comeback resumes one exchange with a legacy server: a stream that ended, by
+// the server's will or not, before the answer was there, goes on with GET and
+// Last-Event-ID. The request itself is never sent again.
+type comeback struct {
+	r   *Runner
+	e   openAt
+	env *translate.Envelope
+
+	ids     []string  // of messages, the newest last
+	resumed bool      // ids seen before are of messages we have
+	last    string    // the id a try began with
+	tries   int       // in a row without a new id
+	quiet   time.Time // since when no message came
+	wait    time.Duration
+	opened  time.Time // when the newest stream was
+}
+
+// seen notes the message stream gave last and says whether it came before: some
+// servers begin with the event they were told we have.
+func (c *comeback) seen(stream Stream) bool {
+	s, ok := stream.(resumer)
+	if !ok {
+		return false
+	}
+	id := s.LastEventID()
+	if id != "" && c.resumed && slices.Contains(c.ids, id) {
+		c.r.metrics.Dropped("event")
+		return true
+	}
+	c.quiet, c.tries = time.Time{}, 0
+	if n := len(c.ids); id != "" && (n == 0 || c.ids[n-1] != id) {
+		c.ids = append(c.ids[max(0, n+1-comebackIDs):], id)
+	}
+	return false
+}
+
+// resume returns the stream that goes on, nil where there is none.
+func (c *comeback) resume(ctx context.Context, ended Stream) Stream {
+	if !c.mayResume() {
+		return nil
+	}
+	if c.quiet.IsZero() {
+		c.quiet = time.Now()
+	}
+	if !c.opened.IsZero() && time.Since(c.opened) >= comebackWait {
+		c.tries = 0 // it was good for a while: a server that wants to be polled
+	}
+	for stream := ended; ; {
+		if s, ok := stream.(resumer); ok && s.LastEventID() != "" {
+			if id := s.LastEventID(); id != c.last {
+				c.last, c.tries = id, 0
+			}
+			c.wait = s.Retry()
+		} else if stream != nil && c.last == "" {
+			return nil // nothing to resume from
+		}
+		if c.tries >= comebackTries || time.Since(c.quiet) > comebackFor {
+			c.r.log.Info("gave up resuming a stream of the server", "upstream", c.e.Upstream, "tries", c.tries)
+			return nil
+		}
+		sleep(ctx, c.pause())
+		c.tries++
+		if ctx.Err() != nil || c.r.looks.Wait(ctx) != nil {
+			return nil
+		}
+		next, again := c.open(ctx)
+		if next != nil {
+			c.resumed, c.opened = true, time.Now()
+			return next
+		}
+		if !again {
+			return nil
+		}
+		stream = nil
+	}
+}
+
+func (c *comeback) pause() time.Duration {
+	wait := c.wait
+	if wait <= 0 {
+		wait = comebackWait
+	}
+	if c.tries > 0 && c.wait <= comebackWait<<c.tries {
+		wait = comebackWait << c.tries
+	}
+	return wait
+}
+
+// mayResume: only event streams of legacy servers, and of those a request's or
+// the session's own.
+func (c *comeback) mayResume() bool {
+	if f, _ := translate.Lookup(c.e.Out.Version); f.Era == translate.Modern {
+		return false
+	}
+	if c.env == nil || c.env.Status != http.StatusOK || !isEventStream(c.env.Header.Get("Content-Type")) {
+		return false
+	}
+	if c.e.Out.Verb == http.MethodGet {
+		return true
+	}
+	m, err := jsonrpc.Decode(c.e.Out.Msg, jsonrpc.Limits{})
+	return err == nil && m.Kind == jsonrpc.Request
+}
+
+// open asks for the stream once. again is false where the server says that it
+// will not be had.
+func (c *comeback) open(ctx context.Context) (next Stream, again bool) {
+	out := Outgoing{Verb: http.MethodGet, Version: c.e.Out.Version, Session: c.e.Out.Session, Header: http.Header{}}
+	if id := c.env.Header.Get(headerSession); out.Session == "" {
+		out.Session = id // of the initialize whose answer we still wait for
+	}
+	for name, v := range c.e.Out.Header {
+		out.Header[name] = v
+	}
+	out.Header[translate.HeaderLastEvent] = []string{c.last}
+	opening, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(comebackHeaders, cancel)
+	next, err := c.r.dial(opening, c.e, out)
+	late.Stop()
+	if err != nil {
+		cancel()
+		c.r.log.Debug("resume a stream of the server", "upstream", c.e.Upstream, "err", err)
+		return nil, true
+	}
+	env := next.Envelope()
+	if env != nil && env.Status == http.StatusOK && isEventStream(env.Header.Get("Content-Type")) {
+		return &ownedStream{Stream: next, cancel: cancel}, true
+	}
+	next.Close()
+	cancel()
+	status := 0
+	if env != nil {
+		status = env.Status
+	}
+	return nil, status >= 500 || status == http.StatusTooManyRequests
+}
+
+// dial opens one exchange with the newest credential of its principal.
+func (r *Runner) dial(ctx context.Context, e openAt, out Outgoing) (Stream, error) {
+	target := Target{Upstream: e.Upstream, Principal: e.As}
+	if h, ok := r.creds.Get(e.As); ok {
+		target.Credential = h
+	}
+	conn, err := r.dialer.Dial(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	return conn.Do(ctx, out)
+}
+
+// ownedStream gives up its context with the stream.
+type ownedStream struct {
+	Stream
+	cancel context.CancelFunc
+}
+
+func (s *ownedStream) Close() error {
+	err := s.Stream.Close()
+	s.cancel()
+	return err
+}
+
+func (s *ownedStream) LastEventID() string {
+	if in, ok := s.Stream.(resumer); ok {
+		return in.LastEventID()
+	}
+	return ""
+}
+
+func (s *ownedStream) Retry() time.Duration {
+	if in, ok := s.Stream.(resumer); ok {
+		return in.Retry()
+	}
+	return 0
+}
