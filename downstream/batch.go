@@ -23,6 +23,10 @@ func (x *exchange) batch(raw []byte) {
 		return
 	}
 	x.fillCaller()
+	if b, ok := x.s.o.Hub.(session.Batcher); ok && !b.TakesBatch(x.caller) {
+		x.refuse(translate.CondInvalidRequest, jsonrpc.ErrBatch.(*jsonrpc.DecodeError).Msg, nil)
+		return
+	}
 	x.s.enter() // see hand
 	defer x.s.leave()
 	g := newGather(x)

@@ -30,6 +30,7 @@ type exchange struct {
 
 	takesJSON, takesSSE bool // what the client accepts
 	bodyRead            bool
+	quiet               bool // no event stream before there is a message
 	streaming           bool // the event stream is begun
 	status              int  // as sent; 0: nothing yet
 	head, buf           []byte
@@ -184,6 +185,9 @@ func (x *exchange) post() {
 		// 2025-11-25 and 2026-07-28, Sending Messages: 202 without a body.
 		x.id, x.takesSSE, x.takesJSON = jsonrpc.ID{}, false, true
 	}
+	// The session's id is a header of the reply to initialize, which the hub
+	// gives with its first message.
+	x.quiet = msg.Method == "initialize" && c.Era == translate.Legacy
 	if msg.Kind == jsonrpc.Request && msg.Method == "subscriptions/listen" {
 		x.kind = kindListen
 		if !x.takesSSE {

@@ -179,6 +179,7 @@ func (x *exchange) copyHeader(header http.Header) {
 func (x *exchange) begin(header http.Header, first *session.Out) {
 	if x.caller.Era == translate.Legacy && x.events != nil {
 		if prime, ok := x.events.OpenEvents(first); ok && prime.EventID != "" && x.mayPrime() {
+			x.head = sse.AppendComment(x.head, "")
 			x.head = sse.AppendRetry(x.head, time.Duration(prime.RetryMS)*time.Millisecond)
 			x.head = sse.AppendEvent(x.head, prime.EventID, nil)
 		}
@@ -229,7 +230,7 @@ func (x *exchange) mayPrime() bool {
 
 // keepAlive writes a comment, which opens the event stream if need be.
 func (x *exchange) keepAlive() error {
-	if !x.takesSSE {
+	if !x.takesSSE || x.quiet && !x.streaming {
 		return nil
 	}
 	if !x.streaming {

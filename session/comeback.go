@@ -2,6 +2,9 @@ package session
 
 import (
 	"context"
+	"errors"
+	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -48,6 +51,37 @@ type comeback struct {
 	quiet   time.Time // since when no message came
 	wait    time.Duration
 	opened  time.Time // when the newest stream was
+}
+
+// read gives each message of the exchange to take, which says whether the
+// answer was among them, while there is more to be done. It returns nil at the
+// end, else why the last stream broke, and closes all streams.
+func (c *comeback) read(ctx context.Context, stream Stream, more func() bool, take func(f translate.Frame) (answered bool)) error {
+	answered := false
+	for more() {
+		f, err := stream.Next()
+		if err == nil {
+			if !c.seen(stream) {
+				answered = take(f) || answered
+			}
+			continue
+		}
+		next := Stream(nil)
+		if !answered {
+			next = c.resume(ctx, stream)
+		}
+		if next == nil {
+			stream.Close()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		stream.Close()
+		stream = next
+	}
+	stream.Close()
+	return nil
 }
 
 // seen notes the message stream gave last and says whether it came before: some
@@ -144,9 +178,7 @@ func (c *comeback) open(ctx context.Context) (next Stream, again bool) {
 	if id := c.env.Header.Get(headerSession); out.Session == "" {
 		out.Session = id // of the initialize whose answer we still wait for
 	}
-	for name, v := range c.e.Out.Header {
-		out.Header[name] = v
-	}
+	maps.Copy(out.Header, c.e.Out.Header)
 	out.Header[translate.HeaderLastEvent] = []string{c.last}
 	opening, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(comebackHeaders, cancel)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -237,34 +236,23 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Ev
 	if err != nil {
 		return broken(end, err)
 	}
-	defer func() { stream.Close() }()
 	env := stream.Envelope()
 	end.Frame.HTTP = env
 	if env != nil && env.Status/100 == 2 && isEventStream(env.Header.Get("Content-Type")) {
 		r.deliver(key.op, Event{Kind: EvOpened, Label: e.Label, Frame: translate.Frame{HTTP: env}, exchange: ex.name})
 	}
 	feeds := r.localStream(e.Feeds)
-	back := comeback{r: r, e: e, env: env}
-	for r.live(key, ex) {
+	more := func() bool {
+		if !r.live(key, ex) {
+			return false
+		}
 		if feeds != nil {
 			feeds.waitRoom(ctx, slowClient)
 		}
-		f, err := stream.Next()
-		if err != nil {
-			if !ex.answered.Load() {
-				if again := back.resume(ctx, stream); again != nil {
-					stream = again
-					continue
-				}
-			}
-			if !errors.Is(err, io.EOF) {
-				return broken(end, err)
-			}
-			return end
-		}
-		if back.seen(stream) {
-			continue
-		}
+		return true
+	}
+	back := comeback{r: r, e: e, env: env}
+	err = back.read(ctx, stream, more, func(f translate.Frame) (answered bool) {
 		if f.HTTP == nil {
 			f.HTTP = env
 		}
@@ -273,6 +261,10 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Ev
 			ex.answered.Store(e.Out.Verb == http.MethodPost)
 		}
 		r.deliverPaced(key.op, Event{Kind: EvServer, Label: e.Label, Frame: f, exchange: ex.name})
+		return ex.answered.Load()
+	})
+	if err != nil {
+		return broken(end, err)
 	}
 	return end
 }

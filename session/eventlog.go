@@ -72,6 +72,9 @@ func (l *clientLog) Step(x *Exec, ev Event) {
 		if l.Reader == string(ev.Data) {
 			l.Reader = ""
 			l.expire(x)
+			if l.Op.Kind() == "ltask" && !l.Over {
+				x.Do(Tell{To: l.Op, Name: "away"}) // another stream may take its questions
+			}
 		}
 	case ev.Name == "resume":
 		if l.Reader != "" && l.Reader != string(ev.Data) {

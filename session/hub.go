@@ -1,6 +1,29 @@
 package session
 
-import "context"
+import (
+	"context"
+
+	"taskbridge/translate"
+)
+
+// Batcher is what a Hub implements that can say whether a caller's session
+// takes arrays of messages: those of 2025-03-26 alone do (basic, Batching).
+type Batcher interface {
+	TakesBatch(c Caller) bool
+}
+
+var _ Batcher = (*Runner)(nil)
+
+// TakesBatch is part of Batcher. Sessions that are unknown or another's are
+// left to Client, which refuses them in their own words.
+func (r *Runner) TakesBatch(c Caller) bool {
+	sess := new(legacySession)
+	if c.Session == "" || len(c.Session) > 128 || !r.load(sessionOp(c.Session), sess) || sess.Principal != c.Principal {
+		return true
+	}
+	f, _ := translate.Lookup(sess.Version)
+	return f.Batch
+}
 
 // Hub is what a downstream transport hands messages to; *Runner implements
 // it. Safe for concurrent use.

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ type legacySession struct {
 	LogLevel  string   `json:",omitempty"`
 	Tasks     bool     `json:",omitempty"`
 	Gets      []string `json:",omitempty"` // open GET streams, oldest first
-	Holds     int      `json:",omitempty"` // passed-through GET streams
+	Held      []string `json:",omitempty"` // passed-through GET streams, oldest first
 	Used      time.Time
 	// Lists are the list changes the modern server reports, Subs the resources
 	// the client subscribed to; Listen is the exchange that brings both.
@@ -96,10 +97,12 @@ func (s *legacySession) Step(x *Exec, ev Event) {
 		case "touch":
 			s.Used = x.Now
 		case "hold":
-			s.Holds++
+			s.Held = append(s.Held, string(ev.Data))
 		case "unhold":
-			s.Holds--
+			s.Held = slices.DeleteFunc(s.Held, func(id string) bool { return id == string(ev.Data) })
 			s.Used = x.Now
+		case "stray":
+			s.stray(x, ev.Data)
 		case "lost":
 			s.UpSession = ""
 			s.end(x)
@@ -107,6 +110,36 @@ func (s *legacySession) Step(x *Exec, ev Event) {
 		}
 		s.keep(x)
 	}
+}
+
+// stray: a legacy server said something in reply to a message that has no
+// answer. It belongs on the client's GET stream; without one nobody hears it,
+// and a request is answered here.
+func (s *legacySession) stray(x *Exec, raw []byte) {
+	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+	if err != nil || s.Phase != sessionReady {
+		return
+	}
+	asks := m.Kind == jsonrpc.Request
+	switch {
+	case len(s.Held) > 0:
+		x.Do(Send{Stream: s.Held[0], Out: Out{Raw: raw, Asks: asks}})
+	case asks && m.Method == "ping":
+		sayTo(x, s.Principal, s.up(jsonrpc.NewResult(m.ID, []byte("{}"))))
+	case asks:
+		sayTo(x, s.Principal, s.up(nobody(m)))
+	default:
+		x.r.metrics.Dropped("notice")
+	}
+}
+
+// up is a message of ours in the session's own with a legacy server.
+func (s *legacySession) up(raw []byte) Outgoing {
+	out := Outgoing{Verb: http.MethodPost, Msg: raw, Session: s.UpSession}
+	if f, _ := translate.Lookup(s.Version); f.VersionHeader {
+		out.Version = s.Version
+	}
+	return out
 }
 
 // keep drops a session that never was opened: events for one that is gone
@@ -236,7 +269,7 @@ func (s *legacySession) server(x *Exec, ev Event) {
 	}
 	if m.Kind != jsonrpc.Response && m.Kind != jsonrpc.ErrorResponse {
 		if ev.Label == "init" {
-			x.Do(Send{Stream: s.Waiting.Stream, Out: Out{Raw: m.Raw}})
+			x.Do(Send{Stream: s.Waiting.Stream, Out: Out{Raw: m.Raw, Header: http.Header{headerSession: {s.ID}}}})
 		}
 		return
 	}
@@ -253,7 +286,7 @@ func (s *legacySession) server(x *Exec, ev Event) {
 			raw = withID(m, s.Waiting.id())
 			status = 200
 		}
-		x.Do(Send{Stream: s.Waiting.Stream, Out: Out{Raw: raw, Final: true, Status: status}}, Done{})
+		s.refused(x, Out{Raw: raw, Final: true, Status: status})
 		return
 	}
 	if ev.Label == "discover" {
@@ -315,7 +348,6 @@ func (s *legacySession) primes() bool {
 
 func (s *legacySession) ready(x *Exec, raw []byte) {
 	s.Phase = sessionReady
-	x.Do(counted(countSessions, s.Limit, 1)...) // before the client can ask for more
 	x.Do(Send{Stream: s.Waiting.Stream, Out: Out{Raw: raw, Final: true, Header: http.Header{headerSession: {s.ID}}}})
 	x.Do(Wake{Name: "idle", At: x.Now.Add(x.Policy.SessionIdle)})
 	s.Waiting, s.Request, s.Modern, s.ModernTasks = waiter{}, nil, "", false
@@ -340,7 +372,13 @@ func (s *legacySession) serverEnd(x *Exec, ev Event) {
 	if s.Phase == sessionReady || ev.Label != awaited {
 		return
 	}
-	x.Do(Send{Stream: s.Waiting.Stream, Out: failedOut(translate.Legacy, s.Waiting.id(), ev)}, Done{})
+	s.refused(x, failedOut(translate.Legacy, s.Waiting.id(), ev))
+}
+
+// refused: the session does not come to be.
+func (s *legacySession) refused(x *Exec, out Out) {
+	x.Do(counted(countSessions, s.Limit, -1)...)
+	x.Do(Send{Stream: s.Waiting.Stream, Out: out}, Done{})
 }
 
 // failedOut tells a client that its exchange with the server ended without an
@@ -387,7 +425,7 @@ func withID(m *jsonrpc.Message, id jsonrpc.ID) []byte {
 // idle ends a session nobody uses; its tasks live on.
 func (s *legacySession) idle(x *Exec) {
 	due := s.Used.Add(x.Policy.SessionIdle)
-	if len(s.Gets) > 0 || s.Holds > 0 {
+	if len(s.Gets) > 0 || len(s.Held) > 0 {
 		due = x.Now.Add(x.Policy.SessionIdle)
 	}
 	if due.After(x.Now) {

@@ -117,6 +117,9 @@ func (t *legacyTask) told(x *Exec, ev Event) {
 			t.drop(x)
 		}
 		return
+	case "away": // the client of a stream, which may come back to it
+		t.askAgain(x)
+		return
 	case "watched", "unwatched", "pushed":
 		t.watchNews(x, ev)
 		return
@@ -307,11 +310,6 @@ func (t *legacyTask) client(x *Exec, ev Event) {
 		t.show(x)
 	case "tasks/result":
 		x.Do(Audit{What: "retrieved", Task: t.handle(x)})
-		for _, old := range t.Waiters {
-			if x.detached(old.Stream) {
-				t.Asked.lost(old.Stream) // asked again, here: that client may never come back
-			}
-		}
 		t.Waiters = append(t.Waiters, w)
 		t.result(x)
 	case "tasks/cancel":

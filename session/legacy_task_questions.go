@@ -92,16 +92,20 @@ func (t *legacyTask) sessions(x *Exec) []*legacySession {
 }
 
 // askAgain puts what is unasked, or whose stream was lost, on the oldest open
-// tasks/result whose session can answer; else the GET stream is tried later.
+// tasks/result whose session can answer; else the GET stream is tried later. A
+// client that is away may come back to its question, but who is there is asked
+// as well.
 func (t *legacyTask) askAgain(x *Exec) {
 	if t.Final || !t.unasked(x) {
 		return
 	}
 	left := false
 	for i := range t.Asked.Open {
-		if q := &t.Asked.Open[i]; q.waiting() && !q.live() && !t.askWaiter(x, q) {
-			left = true
+		q := &t.Asked.Open[i]
+		if !q.waiting() || t.heard(x, q) || t.askWaiter(x, q, false) {
+			continue
 		}
+		left = q.live() || !t.askWaiter(x, q, true) || left
 	}
 	if _, due := t.Wakes["ask"]; left && !due {
 		x.Do(Wake{Name: "ask", At: x.Now.Add(2 * time.Duration(t.Interval) * time.Millisecond)})
@@ -121,9 +125,14 @@ func (t *legacyTask) unasked(x *Exec) (any bool) {
 				a.Stream = ""
 			}
 		}
-		any = any || !q.live()
+		any = any || !t.heard(x, q)
 	}
 	return any
+}
+
+// heard: the question went out on a stream whose client is there.
+func (t *legacyTask) heard(x *Exec, q *question) bool {
+	return slices.ContainsFunc(q.Asks, func(a ask) bool { return a.Stream != "" && !x.detached(a.Stream) })
 }
 
 // reads: the session and the stream a question went out on are still there.
@@ -135,13 +144,8 @@ func (t *legacyTask) reads(x *Exec, a *ask) bool {
 	return slices.Contains(sess.Gets, a.Stream) || slices.ContainsFunc(t.Waiters, func(w waiter) bool { return w.Stream == a.Stream })
 }
 
-func (t *legacyTask) askWaiter(x *Exec, q *question) bool {
-	// A client that is away may come back, but one that is there answers now.
-	return t.askOf(x, q, false) || t.askOf(x, q, true)
-}
-
-// askOf asks a waiter that is there, or one that is away.
-func (t *legacyTask) askOf(x *Exec, q *question, away bool) bool {
+// askWaiter asks the oldest waiter that is there, or the oldest that is away.
+func (t *legacyTask) askWaiter(x *Exec, q *question, away bool) bool {
 	for _, w := range t.Waiters {
 		sess := new(legacySession)
 		if w.Stream == "" || x.detached(w.Stream) != away || !x.r.load(sessionOp(w.Session), sess) || !q.fits(sess) {
@@ -163,9 +167,16 @@ func (t *legacyTask) askOnGet(x *Exec) {
 	if t.Final || !t.unasked(x) || !x.r.load(sessionOp(t.Session), sess) || len(sess.Gets) == 0 {
 		return
 	}
+	get := sess.Gets[0]
+	for _, other := range sess.Gets {
+		if x.detached(get) {
+			get = other
+		}
+	}
 	for i := range t.Asked.Open {
-		if q := &t.Asked.Open[i]; q.waiting() && !q.live() && q.fits(sess) {
-			q.put(x, sess, sess.Gets[0], t.handle(x))
+		q := &t.Asked.Open[i]
+		if q.waiting() && (!q.live() || !x.detached(get) && !t.heard(x, q)) && q.fits(sess) {
+			q.put(x, sess, get, t.handle(x))
 		}
 	}
 }

@@ -32,6 +32,26 @@ func (r *Runner) within(kind, key string, l Limit) bool {
 	return r.count(kind+"/"+key) < l.Each && r.count(kind) < l.All
 }
 
+// take counts one more of a kind under key, and says whether there was room;
+// nothing is counted otherwise. Of several at once no more than fit get in.
+func (r *Runner) take(kind, key string, l Limit) bool {
+	if r.add(countKey(kind+"/"+key), 1) > l.Each {
+		r.add(countKey(kind+"/"+key), -1)
+		return false
+	}
+	if r.add(countKey(kind), 1) > l.All {
+		r.give(kind, key)
+		return false
+	}
+	return true
+}
+
+// give is the inverse of take.
+func (r *Runner) give(kind, key string) {
+	r.add(countKey(kind+"/"+key), -1)
+	r.add(countKey(kind), -1)
+}
+
 func (r *Runner) count(name string) int64 {
 	x := Exec{r: r}
 	return x.Count(name)

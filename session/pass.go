@@ -75,6 +75,10 @@ func (p *passCall) Step(x *Exec, ev Event) {
 		}
 	case EvOpened:
 		p.Begun = true
+		if p.Verb == http.MethodPost && p.ID == nil { // accepted, whatever comes with it
+			x.Do(Send{Stream: p.Stream, Out: Out{Final: true, Status: 202}})
+			return
+		}
 		x.Do(Send{Stream: p.Stream, Out: Out{Begin: true}})
 	case EvServer:
 		if p.Stream != "" {
@@ -111,7 +115,9 @@ func (p *passCall) client(x *Exec, ev Event) {
 	m := ev.Frame.Msg
 	if isGet(ev) && p.Verb == http.MethodGet && p.up("up") {
 		// The client opened its GET stream anew: what was open for it stays so.
+		p.release(x)
 		p.Stream = ev.Label
+		x.Do(Tell{To: sessionOp(p.Session), Name: "hold", Data: []byte(p.Stream)})
 		if p.Begun {
 			x.Do(Send{Stream: p.Stream, Out: Out{Begin: true}})
 		}
@@ -126,7 +132,7 @@ func (p *passCall) client(x *Exec, ev Event) {
 		p.Verb = ev.Frame.HTTP.Verb
 		out.Verb = p.Verb
 		if p.Verb == http.MethodGet {
-			x.Do(Tell{To: sessionOp(p.Session), Name: "hold"})
+			x.Do(Tell{To: sessionOp(p.Session), Name: "hold", Data: []byte(p.Stream)})
 		}
 	} else {
 		out.Msg = m.Raw
@@ -216,6 +222,12 @@ func (p *passCall) server(x *Exec, ev Event) {
 	if final && m.ID.IsZero() {
 		raw = errorWith(rawID(p.ID), m.Error().Raw())
 	}
+	if p.Verb == http.MethodPost && p.ID == nil {
+		// What comes with the reply to a notification or an answer has no reply
+		// to go into.
+		x.Do(Tell{To: sessionOp(p.Session), Name: "stray", Data: raw})
+		return
+	}
 	out := Out{Raw: raw, Final: final, Asks: m.Kind == jsonrpc.Request}
 	if h := ev.Frame.HTTP; h != nil && !p.Begun {
 		out.Status = h.Status
@@ -249,7 +261,7 @@ func passHeaders(h http.Header) http.Header {
 
 func (p *passCall) release(x *Exec) {
 	if p.Verb == http.MethodGet && p.Session != "" {
-		x.Do(Tell{To: sessionOp(p.Session), Name: "unhold"})
+		x.Do(Tell{To: sessionOp(p.Session), Name: "unhold", Data: []byte(p.Stream)})
 	}
 }
 

@@ -216,6 +216,15 @@ func (p *poolSession) opened(x *Exec, ev Event) {
 		p.Session = ev.Frame.HTTP.Header.Get(headerSession)
 	}
 	p.Version, _ = m.Result().Get("protocolVersion").Str()
+	if f, known := translate.Lookup(p.Version); p.Version != "" && (!known || f.Era != translate.Legacy) {
+		// 2025-11-25 basic/lifecycle, Version Negotiation: a client that does not
+		// speak the server's version disconnects.
+		if p.Session != "" {
+			x.Do(Tell{To: OpID("pass:end-" + string(x.ID)), Name: "delete", Data: mustJSON(passDelete{p.Session, "", p.As})})
+		}
+		p.fail(x, poolReady{Error: []byte(`{"code":-32603,"message":"the server answers initialize with a protocol version this proxy does not speak"}`)})
+		return
+	}
 	p.Init = json.RawMessage(m.Result().Raw())
 	p.View = p.look()
 	x.Do(Shut{Label: "init"})

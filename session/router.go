@@ -99,14 +99,7 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 	if m != nil && m.Kind == jsonrpc.Request {
 		switch m.Method {
 		case "initialize":
-			if !r.within(countSessions, r.limitKey(in.Caller), r.policy.Sessions) {
-				r.refuse(s, translate.Legacy, m, translate.CondTooMany, "too many sessions; end some with DELETE or try again later")
-				return
-			}
-			if face, ok := r.face(ctx, in, s); ok {
-				id := r.token(18)
-				r.start(sessionOp(id), Event{Frame: in.Frame, Caller: in.Caller, Face: face}, s)
-			}
+			r.openSession(ctx, in, s)
 			return
 		case "ping":
 			if in.Caller.Session == "" {
@@ -141,6 +134,22 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 		return
 	}
 	r.bridgeLegacy(ev, s)
+}
+
+// openSession: a legacy client's initialize. Its session is counted before it
+// is there, so that many at once do not pass the limit.
+func (r *Runner) openSession(ctx context.Context, in Inbound, s *ClientStream) {
+	key := r.limitKey(in.Caller)
+	if !r.take(countSessions, key, r.policy.Sessions) {
+		r.refuse(s, translate.Legacy, in.Frame.Msg, translate.CondTooMany, "too many sessions; end some with DELETE or try again later")
+		return
+	}
+	face, ok := r.face(ctx, in, s)
+	if !ok {
+		r.give(countSessions, key)
+		return
+	}
+	r.start(sessionOp(r.token(18)), Event{Frame: in.Frame, Caller: in.Caller, Face: face}, s)
 }
 
 // passLegacy: both peers are legacy; messages go through as they are.

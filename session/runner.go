@@ -439,8 +439,9 @@ func (r *Runner) nextID(sequence string) int64 {
 	return start
 }
 
-// add moves a counter; a record that says zero is no record.
-func (r *Runner) add(key string, n int64) {
+// add moves a counter and returns what it then is; a record that says zero is
+// no record.
+func (r *Runner) add(key string, n int64) int64 {
 	for r.ctx.Err() == nil {
 		entry, err := r.store.Get(r.ctx, key)
 		now := int64(0)
@@ -452,14 +453,15 @@ func (r *Runner) add(key string, n int64) {
 		now = max(now+n, 0)
 		if now == 0 {
 			if version == Absent || r.store.Delete(r.ctx, key, version) == nil {
-				return
+				return 0
 			}
 			continue
 		}
 		if _, err := r.store.Put(r.ctx, key, intRaw(now), version); err == nil {
-			return
+			return now
 		}
 	}
+	return 0
 }
 
 // lastID is the last one reserved under a stored counter.

@@ -161,10 +161,10 @@ func (s *stream) bodyError(err error) error {
 // expectsMessage: a request or a GET is to be answered by messages. It is
 // asked for when something is wrong only, so it reads the message anew.
 func (s *stream) expectsMessage() bool {
-	if len(s.sent) == 0 {
+	if len(s.sent.Msg) == 0 {
 		return s.resp.Request.Method == http.MethodGet
 	}
-	m, err := jsonrpc.Decode(s.sent, jsonrpc.Limits{})
+	m, err := jsonrpc.Decode(s.sent.Msg, jsonrpc.Limits{})
 	return err != nil || m.Kind == jsonrpc.Request
 }
 

@@ -276,7 +276,7 @@ func (c *httpConn) Do(ctx context.Context, out session.Outgoing) (session.Stream
 }
 
 func (c *httpConn) newStream(ctx context.Context, out session.Outgoing) (*stream, error) {
-	s := &stream{h: c.h, c: c, e: c.e, sent: out.Msg, id: c.h.nextID()}
+	s := &stream{h: c.h, c: c, e: c.e, sent: out, id: c.h.nextID()}
 	s.meter = meter{budget: c.h.opts.Budget, max: int64(c.h.opts.MaxMessage)}
 	s.trace.GotConn = func(httptrace.GotConnInfo) { s.reached.Store(true) }
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))

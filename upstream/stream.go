@@ -52,7 +52,7 @@ type stream struct {
 	c    *httpConn
 	e    *endpoint
 	id   string
-	sent []byte // the message that went up
+	sent session.Outgoing // what went up
 
 	index int // in c.open, with c.mu
 
@@ -77,6 +77,7 @@ type stream struct {
 	begun   bool                // the body was looked at
 	framed  bool                // a frame was given out
 	skipped int                 // events that were no messages
+	refused int                 // requests in them that were answered
 
 	mu       sync.Mutex // protects the fields below
 	reading  bool       // a Next is under way
@@ -279,11 +280,44 @@ func (s *stream) takeEvent(ev sse.Event) {
 			s.h.log.Warn("skipped an event that is no JSON-RPC message; further ones on this stream are not logged",
 				"upstream", s.e.name, "stream", s.id, "error", err, "data", quote(string(ev.Data[:min(len(ev.Data), 256)]), 256))
 		}
+		s.refuse(err)
 		s.meter.handedOver()
 		return
 	}
 	s.pending = msgs
 }
+
+// maxRefused bounds the answers to a stream's requests that were no messages.
+const maxRefused = 16
+
+// refuse answers a legacy server's request that could not be read, where its id
+// could: the server would wait in vain (JSON-RPC 2.0 section 5). Modern servers
+// send no requests.
+func (s *stream) refuse(err error) {
+	bad, ok := errors.AsType[*jsonrpc.DecodeError](err)
+	if f, _ := translate.Lookup(s.sent.Version); !ok || !bad.Call || bad.ID.IsZero() || f.Era == translate.Modern || s.refused == maxRefused {
+		return
+	}
+	s.refused++
+	out := session.Outgoing{Verb: http.MethodPost, Version: s.sent.Version, Session: s.sent.Session,
+		Msg: jsonrpc.NewError(bad.ID, bad.Code, bad.Msg, nil)}
+	if out.Session == "" {
+		out.Session = s.env.Header.Get("Mcp-Session-Id")
+	}
+	s.h.background(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), refuseTime)
+		defer cancel()
+		reply, err := s.c.Do(ctx, out)
+		if err != nil {
+			s.h.log.Debug("answer a request that is no message", "upstream", s.e.name, "error", err)
+			return
+		}
+		reply.Close()
+	})
+}
+
+// refuseTime bounds one such answer.
+const refuseTime = 5 * time.Second
 
 // decode reads one message, or the array of them a 2025-03-26 server may send
 // (2025-03-26 basic, Batching).

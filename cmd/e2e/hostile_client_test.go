@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -136,6 +137,7 @@ type caller struct {
 	http    *http.Client
 	token   string
 	session string
+	version string // of a legacy session, 2025-11-25 if empty
 	caps    string // of a modern client
 	id      int
 }
@@ -181,7 +183,7 @@ func (c *caller) headers(method, name string) http.Header {
 	}
 	if c.session != "" {
 		h["Mcp-Session-Id"] = []string{c.session}
-		h["Mcp-Protocol-Version"] = []string{"2025-11-25"}
+		h["Mcp-Protocol-Version"] = []string{cmp.Or(c.version, "2025-11-25")}
 	}
 	return h
 }

@@ -139,7 +139,10 @@ func (c *scriptCall) Default() {
 		c.s.last++
 		c.W.Header().Set("Mcp-Session-Id", fmt.Sprintf("up-session-%d", c.s.last))
 		c.s.mu.Unlock()
-		c.Result(`{"protocolVersion":"2025-11-25","serverInfo":{"name":"scripted","version":"1"},"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}}}`)
+		var asked struct{ ProtocolVersion string }
+		_ = json.Unmarshal(c.Params, &asked)
+		version := translate.NegotiateLegacy(asked.ProtocolVersion)
+		c.Result(`{"protocolVersion":"` + version + `","serverInfo":{"name":"scripted","version":"1"},"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}}}`)
 	case c.Method == "ping" && !modern:
 		c.Result(`{}`)
 	case c.Method == "tools/list":

@@ -31,6 +31,7 @@ type exchange struct {
 	mu           sync.Mutex // protects the fields below
 	verb         string
 	session      string
+	resumes      bool // a GET with Last-Event-ID
 	request      []byte
 	status       int
 	eventStream  bool
@@ -77,7 +78,7 @@ func record(t testing.TB, target string) *recorder {
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
-		x := &exchange{verb: req.Method, session: req.Header.Get("Mcp-Session-Id"), request: body}
+		x := &exchange{verb: req.Method, session: req.Header.Get("Mcp-Session-Id"), resumes: req.Header.Get("Last-Event-ID") != "", request: body}
 		r.mu.Lock()
 		r.exchanges = append(r.exchanges, x)
 		r.mu.Unlock()
@@ -112,6 +113,7 @@ func (r *recorder) messages() []message {
 	exchanges := append([]*exchange(nil), r.exchanges...)
 	r.mu.Unlock()
 	asked := map[string]string{} // the server's requests: session and id → method
+	sent := map[string]string{}  // the client's, likewise
 	var out []message
 	var answers []int // indexes of client messages that answer one of those
 	sessions := map[int]string{}
@@ -125,6 +127,7 @@ func (r *recorder) messages() []message {
 		if len(x.request) > 0 {
 			m := read(x.request, true)
 			own = m.method
+			sent[session+" "+idOf(x.request)] = own
 			if m.method == "" {
 				answers = append(answers, len(out))
 				sessions[len(out)] = session
@@ -135,6 +138,9 @@ func (r *recorder) messages() []message {
 			m := read(raw, false)
 			if m.method == "" {
 				m.method = own
+				if x.resumes { // the rest of another exchange's reply
+					m.method = sent[session+" "+idOf(raw)]
+				}
 			} else if m.kind == schematest.Request {
 				asked[session+" "+idOf(raw)] = m.method
 			}

@@ -23,6 +23,7 @@ type eventStream struct {
 	events chan event // closed with the reply
 	Status int
 	drop   func()
+	last   string // id of the last event next has given
 }
 
 // open sends a request and reads its reply as events.
@@ -66,7 +67,19 @@ func (c *caller) open(verb string, h http.Header, body string) *eventStream {
 	return s
 }
 
-// call opens a tools/call.
+// initializeAs opens a session of a revision.
+func (c *caller) initializeAs(version string) {
+	c.t.Helper()
+	h := c.headers("initialize", "")
+	delete(h, "Mcp-Protocol-Version")
+	r := c.post(h, `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":`+quote(version)+`,"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	c.session, c.version = r.Header.Get("Mcp-Session-Id"), r.field("protocolVersion")
+	if r.Status != 200 || c.session == "" {
+		c.t.Fatalf("initialize: %s", r)
+	}
+}
+
+// openTool opens a tools/call.
 func (c *caller) openTool(name string) *eventStream {
 	c.t.Helper()
 	c.id++
@@ -93,6 +106,7 @@ func (s *eventStream) next() (event, bool) {
 		select {
 		case ev, ok := <-s.events:
 			if !ok || ev.Data != "" {
+				s.last = ev.ID
 				return ev, ok
 			}
 		case <-limit:

@@ -61,6 +61,7 @@ type DecodeError struct {
 	Msg    string // never quotes more than a member name of the input
 	Offset int    // byte offset of the fault
 	ID     ID     // of the refused message, zero if it could not be read
+	Call   bool   // the refused message has a method, so its sender waits for an answer to ID
 }
 
 func (e *DecodeError) Error() string {
@@ -152,6 +153,7 @@ func (p *parser) withID(err *DecodeError) *DecodeError {
 	d := &doc{raw: p.raw, nodes: p.nodes}
 	var id uint32
 	for i := uint32(1); i != 0 && i < uint32(len(p.nodes)); i = p.nodes[i].next {
+		err.Call = err.Call || d.keyIs(i, "method")
 		if !d.keyIs(i, "id") {
 			continue
 		}
