@@ -87,7 +87,7 @@ these members; each is a loss. Members no revision owns stay. The tables are in 
 	d.table("from", "to", "code", "becomes", "when")
 	d.row("modern server", "legacy client", "-32602", "-32002", "`resources/read` with `data.uri`")
 	d.row("legacy server", "modern client", "-32002", retiredCodes[-32002], "always")
-	d.row("legacy server", "modern client", "-32042", retiredCodes[-32042], "always; URL elicitation has another form there")
+	d.row("legacy server", "modern client", "-32042", retiredCodes[-32042], "in a task's error, and where the client cannot be asked; else `input_required`, and the call is sent again")
 
 	d.text("The three numbers 2026-06-30 has for itself, both ways with a peer that speaks it. From other\nmodern servers the old number counts only with the member of `data` named. The table is in\n`translate/codes.go`.")
 	d.table("error", "2026-06-30", "2026-07-28", "with")
