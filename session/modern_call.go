@@ -35,6 +35,7 @@ type modernCall struct {
 	Leveled  bool        `json:",omitempty"` // the session was told its log level
 	Relisted bool        `json:",omitempty"` // the tool list was read anew for this call
 	Gone     bool        `json:",omitempty"` // the client has left
+	Streams  bool        `json:",omitempty"` // the server answers by an event stream
 	Caps     []byte      `json:",omitempty"` // what the client declared
 	Hosted   OpID        `json:",omitempty"` // the task this call was turned into
 	Fly      string      `json:",omitempty"` // its record as a call in flight
@@ -72,6 +73,9 @@ func (c *modernCall) Step(x *Exec, ev Event) {
 		default:
 			c.parkOver(x)
 		}
+	case EvOpened:
+		// Not yet ours too: an error code may want a status of its own.
+		c.Streams = true
 	case EvServer:
 		c.server(x, ev)
 	case EvServerEnd:
@@ -459,6 +463,9 @@ func (c *modernCall) error(x *Exec, m *jsonrpc.Message) {
 
 // finish answers and ends the call.
 func (c *modernCall) finish(x *Exec, out Out) {
+	if c.Streams && out.Status == 0 {
+		x.Do(Send{Stream: c.Stream, Out: Out{Begin: true}})
+	}
 	x.Do(Send{Stream: c.Stream, Out: out})
 	c.done(x)
 }

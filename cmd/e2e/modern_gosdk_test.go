@@ -1,12 +1,11 @@
 package e2e
 
 import (
-	"fmt"
 	"net"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,34 +21,23 @@ var (
 
 const gosdkServer = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
 
-var buildGoSDKServer = sync.OnceValues(func() (string, error) {
-	file := filepath.Join(goPeersDir, "gosdk-server")
-	cmd := exec.Command("go", "build", "-C", filepath.Join(peersDir, "go"), "-o", file, gosdkServer)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return file, nil
-})
+var gosdkServerBinary = buildOnce(filepath.Join(peersDir, "go"), gosdkServer, "gosdk-server")
 
-// startGoSDKServer runs it in legacy mode until the test ends. It prints no
-// ready line and takes no port 0.
-func startGoSDKServer(t *testing.T) string {
+// startGoSDKServer runs it in one era until the test ends. It prints no ready
+// line and takes no port 0.
+func startGoSDKServer(t *testing.T, era string) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("real peers take minutes: not with -short")
 	}
-	goPeers(t)
-	file, err := buildGoSDKServer()
-	if err != nil {
-		missing(t, "go-sdk's server does not build: %v", err)
-	}
+	file := gosdkServerBinary(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	addr := ln.Addr().String()
 	ln.Close()
-	cmd := exec.Command(file, "-http", addr, "-stateless=false")
+	cmd := exec.Command(file, "-http", addr, "-stateless="+strconv.FormatBool(era == "modern"))
 	var said lockedBuffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -110,14 +98,14 @@ func playCells(t *testing.T, client peer, url string, cells []cell) {
 const fractions = "elicitation with defaults"
 
 func TestModernCells_GoSDKClient_GoSDKServer(t *testing.T) {
-	url := startGoSDKServer(t)
+	url := startGoSDKServer(t, "legacy")
 	playCells(t, gosdkClient, url, append([]cell{
 		{"initialize", "initialize", `{"step":"initialize","extensions":null,"protocolVersion":"2026-07-28","server":"mcp-conformance-test-server","session":false,"tools":true}`},
 	}, gosdkServerCells...))
 }
 
 func TestModernCells_ModernClient_GoSDKServer(t *testing.T) {
-	url := startGoSDKServer(t)
+	url := startGoSDKServer(t, "legacy")
 	t.Run("v2 client", func(t *testing.T) { playCells(t, modernCall, url, gosdkServerCells) })
 	t.Run("with ext-tasks", func(t *testing.T) { playCells(t, modernClient, url, extTasksOnGoSDK) })
 }

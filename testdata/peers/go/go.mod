@@ -22,4 +22,7 @@ require (
 	golang.org/x/time v0.15.0 // indirect
 )
 
-tool github.com/modelcontextprotocol/go-sdk/conformance/everything-server
+tool (
+	github.com/modelcontextprotocol/go-sdk/conformance/everything-client
+	github.com/modelcontextprotocol/go-sdk/conformance/everything-server
+)
