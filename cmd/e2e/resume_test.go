@@ -83,7 +83,7 @@ func (c *caller) initializeAs(version string) {
 func (c *caller) openTool(name string) *eventStream {
 	c.t.Helper()
 	c.id++
-	return c.open("POST", c.headers("tools/call", name), request(fmt.Sprint(c.id), "tools/call", c.params(`"name":`+quote(name)+`,"arguments":{},"_meta":{"progressToken":"p"}`)))
+	return c.open("POST", c.headers("tools/call", name), request(fmt.Sprint(c.id), "tools/call", `{"name":`+quote(name)+`,"arguments":{},"_meta":`+c.meta(`,"progressToken":"p"`)+`}`))
 }
 
 // get opens a GET stream, or goes on with the one of an event.
