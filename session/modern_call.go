@@ -376,6 +376,10 @@ func (c *modernCall) notification(x *Exec, m *jsonrpc.Message) {
 	case "notifications/progress":
 		c.progress(x, m)
 	default:
+		if translate.OfExtension(m.Method) && translate.RelatedTask(m.Params()) == "" {
+			x.Do(Send{Stream: c.Stream, Out: Out{Raw: m.Raw}})
+			return
+		}
 		streamNotice(x, c.Pool, m)
 	}
 }
