@@ -166,6 +166,7 @@ func (l *streamLog) open() (Out, bool) {
 		return Out{}, false
 	}
 	l.token = r.eventToken(l.session, l.stream, l.id)
+	r.makeRoom(l.stream, logCost)
 	r.deliver(logOp(l.stream), Event{Kind: EvOp, Name: "open",
 		Data: mustJSON(clientLog{Stream: l.stream, Session: l.session, Op: a.op, ID: l.id})})
 	if !l.primes {
@@ -270,14 +271,20 @@ func (r *Runner) keepEvent(stream string, o Out) (uint64, error) {
 		kind, raw = kind|keptNot, nil
 	}
 	value := append([]byte{kind}, raw...)
-	for _, old := range r.kept.grow(stream, int64(len(value))) {
-		r.tellLog(old, "drop", nil)
-	}
+	r.makeRoom(stream, int64(len(value))+eventCost)
 	seq, err := r.store.Append(r.ctx, logName(stream), value, LogBound{Entries: resumeEntries, Bytes: resumeBytes})
 	if err == nil && o.Asks {
 		r.tellLog(stream, "asked", strconv.AppendUint(nil, seq, 10))
 	}
 	return seq, err
+}
+
+// makeRoom counts n more bytes of a stream's log; those that have to leave for
+// it are dropped.
+func (r *Runner) makeRoom(stream string, n int64) {
+	for _, old := range r.kept.grow(stream, n) {
+		r.tellLog(old, "drop", nil)
+	}
 }
 
 // keepAway takes what an operation says to a client that is away.
@@ -307,6 +314,12 @@ type keptLogs struct {
 	bytes int64
 	out   []string // left in the present call
 }
+
+// What a log and an event cost beside the messages, roughly.
+const (
+	logCost   = 1 << 10
+	eventCost = 128
+)
 
 // maxLogs bounds the logs of a runner.
 const maxLogs = 1 << 16
