@@ -124,11 +124,6 @@ func (c *modernCall) client(x *Exec, ev Event) {
 	if translate.CanRequireInput(m.Method) && c.Asks {
 		c.Park.Digest = translate.CallDigest(m)
 	}
-	if why := mismatched(x, ev.Caller, m); why != "" {
-		x.refuse(c.Stream, translate.Modern, m.ID, translate.CondHeaderMismatch, why, nil)
-		x.Do(Done{})
-		return
-	}
 	if c.LogLevel != "" && levelRank(c.LogLevel) < 0 {
 		x.refuse(c.Stream, translate.Modern, m.ID, translate.CondInvalidParams, "unknown log level", nil)
 		x.Do(Done{})

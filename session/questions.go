@@ -154,6 +154,8 @@ func (item *question) put(x *Exec, sess *legacySession, stream, handle string) {
 	}
 	item.Asks = append(item.Asks, ask{id, sess.ID, stream})
 	raw := translate.QuestionToLegacy(jsonrpc.IntID(id), item.Method, params, handle, elicitation)
+	raw, lost := translate.FitQuestion(item.Method, raw, sess.Version)
+	x.lose(lost)
 	x.Do(Ask{Session: sess.ID, ID: id, Name: item.Key, Stream: stream, Raw: raw})
 }
 

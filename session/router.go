@@ -369,6 +369,10 @@ func (r *Runner) modernClient(ctx context.Context, in Inbound, s *ClientStream) 
 			r.start(OpID("listen:"+s.ID), ev, s)
 			return
 		}
+		if why := mismatched(&Exec{r: r}, in.Caller, m); why != "" {
+			r.refuse(s, translate.Modern, m, translate.CondHeaderMismatch, why)
+			return
+		}
 		if translate.CanRequireInput(m.Method) && m.At("params", "requestState").Exists() {
 			r.resume(ev, s)
 			return

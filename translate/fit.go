@@ -18,6 +18,8 @@ type contentRow struct {
 var contents = []contentRow{
 	{"audio", V20250326, audioText, "a text that names media type and size"},
 	{"resource_link", V20250618, linkText, "a text of name, URI and description"},
+	{"tool_use", V20251125, jsonText, "its JSON as text"},
+	{"tool_result", V20251125, jsonText, "its JSON as text"},
 }
 
 // memberSince is a member and the first revision that has it.
@@ -38,6 +40,7 @@ var newer = []memberSince{
 	{"resource", "icons", V20251125},
 	{"annotations", "lastModified", V20250618},
 	{"tool result", "structuredContent", V20250618},
+	{"elicitation", "mode", V20251125},
 	{"implementation", "title", V20250618},
 	{"implementation", "description", V20251125},
 	{"implementation", "websiteUrl", V20251125},
@@ -159,14 +162,20 @@ func (f *fitting) toolResult(e *jsonrpc.Edit, r jsonrpc.Value) {
 }
 
 func (f *fitting) block(e *jsonrpc.Edit, block jsonrpc.Value) {
+	e.Replace(block, f.fitBlock(block))
+}
+
+// fitBlock is one block of content as the revision knows it.
+func (f *fitting) fitBlock(block jsonrpc.Value) []byte {
 	for _, r := range contents {
 		if lacks(f.version, r.Since) && block.Get("type").Is(r.Type) {
-			e.Replace(block, textBlock(r.text(block)))
 			f.lose(LossContentType)
-			return
+			return textBlock(r.text(block))
 		}
 	}
+	e := block.Edit()
 	f.dropAnnotations(e, block.Get("annotations"))
+	return e.Bytes()
 }
 
 func textBlock(text string) []byte {
@@ -190,4 +199,87 @@ func linkText(block jsonrpc.Value) string {
 		text += "\n" + d
 	}
 	return text
+}
+
+func jsonText(block jsonrpc.Value) string { return string(block.Raw()) }
+
+// FitQuestion is FitRevision for a request to a client: an older one is asked
+// in the forms it knows.
+func FitQuestion(method string, raw []byte, version string) ([]byte, []Loss) {
+	if !lacks(version, LatestLegacy) {
+		return raw, nil
+	}
+	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+	if err != nil {
+		return raw, nil
+	}
+	f := fitting{version: version}
+	params := f.fragment(m.Params(), func(e *jsonrpc.Edit, p jsonrpc.Value) {
+		switch method {
+		case "sampling/createMessage":
+			f.messages(e, p.Get("messages"))
+		case "elicitation/create":
+			f.drop(e, p, "elicitation")
+			for _, field := range p.Get("requestedSchema").Get("properties").Members() {
+				f.titledChoice(e, field)
+			}
+		}
+	})
+	if len(f.lost) == 0 {
+		return raw, nil
+	}
+	e := m.Edit()
+	e.Replace(m.Params(), params)
+	return e.Bytes(), f.lost
+}
+
+// messages: in sampling each has one block before 2025-11-25; one of several
+// blocks becomes several of the same role.
+func (f *fitting) messages(e *jsonrpc.Edit, list jsonrpc.Value) {
+	for msg := range list.Elems() {
+		content := msg.Get("content")
+		if content.Type() != jsonrpc.Array {
+			f.block(e, content)
+			continue
+		}
+		f.lose(LossContentType)
+		var parts []byte
+		for block := range content.Elems() {
+			part := msg.Edit()
+			part.Replace(content, f.fitBlock(block))
+			parts = append(append(parts, ','), part.Bytes()...)
+		}
+		if len(parts) == 0 { // nothing is said
+			e.Delete(msg)
+			continue
+		}
+		e.Replace(msg, parts[1:])
+	}
+}
+
+// titledChoice: before 2025-11-25 a choice among titled values is an enum with
+// enumNames (2025-11-25 changelog, Major changes 5).
+func (f *fitting) titledChoice(e *jsonrpc.Edit, field jsonrpc.Value) {
+	options := field.Get("oneOf")
+	if !field.Get("type").Is("string") || options.Len() == 0 {
+		return
+	}
+	values, names := []byte{'['}, []byte{'['}
+	for o := range options.Elems() {
+		value, title := o.Get("const"), o.Get("title")
+		if value.Type() != jsonrpc.String {
+			return
+		}
+		if title.Type() != jsonrpc.String {
+			title = value
+		}
+		if len(values) > 1 {
+			values, names = append(values, ','), append(names, ',')
+		}
+		values, names = append(values, value.Raw()...), append(names, title.Raw()...)
+	}
+	e.Delete(options)
+	e.Set(field, "enum", append(values, ']'))
+	e.Set(field, "enumNames", append(names, ']'))
+	f.lose(LossNewerMember)
 }

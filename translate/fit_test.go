@@ -76,3 +76,27 @@ func TestFitKeepsErrors(t *testing.T) {
 		t.Errorf("%s, %v", got, lost)
 	}
 }
+
+// Questions an older client would refuse, in the forms it knows.
+func TestFitQuestion(t *testing.T) {
+	for _, c := range []struct {
+		method, in, version, out string
+		lost                     []Loss
+	}{
+		{"sampling/createMessage", `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"audio","data":"AAAA","mimeType":"a/b"}],"_meta":{}},{"role":"user","content":{"type":"text","text":"c"}}],"maxTokens":1}`, V20241105,
+			`{"messages":[{"role":"user","content":{"type":"text","text":"a"},"_meta":{}},{"role":"user","content":{"type":"text","text":"[audio left out: a/b, about 3 bytes; the protocol revision of this client has no audio]"},"_meta":{}},{"role":"user","content":{"type":"text","text":"c"}}],"maxTokens":1}`, []Loss{LossContentType}},
+		{"sampling/createMessage", `{"messages":[{"role":"user","content":[]},{"role":"user","content":{"type":"tool_use","id":"t"}}]}`, V20250618,
+			`{"messages":[{"role":"user","content":{"type":"text","text":"{\"type\":\"tool_use\",\"id\":\"t\"}"}}]}`, []Loss{LossContentType}},
+		{"sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"c"}}]}`, V20241105, `{"messages":[{"role":"user","content":{"type":"text","text":"c"}}]}`, nil},
+		{"elicitation/create", `{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","title":"A","oneOf":[{"const":"x","title":"X"},{"const":"y"}]},"b":{"type":"integer"}}}}`, V20250618,
+			`{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","title":"A","enum":["x","y"],"enumNames":["X","y"]},"b":{"type":"integer"}}}}`, []Loss{LossNewerMember}},
+		{"elicitation/create", `{"mode":"form","message":"m"}`, V20251125, `{"mode":"form","message":"m"}`, nil},
+		{"roots/list", `{}`, V20241105, `{}`, nil},
+	} {
+		got, lost := FitQuestion(c.method, jsonrpc.NewRequest(jsonrpc.IntID(1), c.method, []byte(c.in)), c.version)
+		if !slices.Equal(lost, c.lost) {
+			t.Errorf("%s at %s: lost %v, want %v", c.method, c.version, lost, c.lost)
+		}
+		same(t, c.method+" at "+c.version, decode(t, string(got)).Params().Raw(), c.out)
+	}
+}
