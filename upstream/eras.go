@@ -24,8 +24,8 @@ type EraOptions struct {
 	Pins   map[string]translate.Era // by upstream; EraUnknown and absent mean auto
 	Probe  ProbeOptions             // Upstream and Pin are filled in
 	// Ask, if set, probes in place of Probe over a connection of Dialer: servers
-	// behind stdio are asked in processes of their own (Stdio.Probe).
-	Ask func(ctx context.Context, o ProbeOptions) (Result, error)
+	// behind stdio are asked in processes of their own.
+	Ask func(ctx context.Context, target session.Target, o ProbeOptions) (Result, error)
 	Now func() time.Time // nil: time.Now
 }
 
@@ -172,7 +172,7 @@ func (e *Eras) probe(ctx context.Context, target session.Target) (Result, error)
 
 func (e *Eras) ask(ctx context.Context, target session.Target, o ProbeOptions) (Result, error) {
 	if e.o.Ask != nil {
-		return e.o.Ask(ctx, o)
+		return e.o.Ask(ctx, target, o)
 	}
 	conn, err := e.o.Dialer.Dial(ctx, target)
 	if err != nil {

@@ -13,16 +13,13 @@ import (
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
 	"taskbridge/translate/lines"
-	"taskbridge/upstream/child"
 )
 
 const (
-	// maxTracked bounds what is remembered of one child: progress tokens that
+	// maxTracked bounds what is remembered of one link: progress tokens that
 	// outlive their request, questions nobody has answered, requests whose sender
 	// has left, tasks.
 	maxTracked = 10000
-	// discardFor is how long the end of a line over the limit is waited for.
-	discardFor = 60 * time.Second
 	// maxPendingBytes bounds what waits for somebody to listen.
 	maxPendingBytes = 1 << 20
 	maxPendingCount = 64
@@ -32,18 +29,19 @@ const (
 	pendingFor = 30 * time.Second
 )
 
-// pipe is the conversation with one child. All messages share one channel, so
+// pipe is the conversation over one link. All messages share one channel, so
 // it sends every request under an id of its own and leads what comes back to
 // the stream it belongs to; of a message only ids and tokens are changed.
 type pipe struct {
-	s    *Stdio
-	proc *child.Process
-	out  *lineQueue
+	s    *links
+	ch   channel
+	out  *sendQueue
 	name string // for logs
+	slot string // where callers find it; with s.mu
 	// modern: no sessions; requests of all callers mix.
 	modern bool
-	owner  session.Principal // who had it started
-	start  *time.Timer       // the start limit, of a child with a session
+	owner  session.Principal // who had it made
+	start  *time.Timer       // the start limit, of a link with a session
 	ready  chan struct{}     // closed once initialize was answered by a result
 
 	mu        sync.Mutex // protects the fields below
@@ -52,17 +50,17 @@ type pipe struct {
 	left      bounded[int64]        // those of them whose sender has left
 	tokens    map[int64]token       // progress tokens by our own
 	tokenList bounded[int64]
-	asks      map[string]ask // the child's own requests
+	asks      map[string]ask // the server's own requests
 	askList   bounded[string]
 	tasks     bounded[string] // it has made
 	faces     map[string]*face
 	ended     error         // why nothing more can be sent
 	gone      chan struct{} // closed with ended
 	skipped   int
-	init      *jsonrpc.Message // answer to initialize, for those who share the child
+	init      *jsonrpc.Message // answer to initialize, for those who share the link
 }
 
-// face is a client's session with a child.
+// face is a client's session over a link.
 type face struct {
 	id        string
 	principal session.Principal
@@ -70,7 +68,7 @@ type face struct {
 	calls     map[string]int64 // our ids by the sender's
 	pending   []*jsonrpc.Message
 	bytes     int
-	shared    bool // it did not open the child
+	shared    bool // it did not open the link
 }
 
 // token is a sender's progress token.
@@ -79,7 +77,7 @@ type token struct {
 	raw  []byte
 }
 
-// ask is a request of the child's own that has not been answered.
+// ask is a request of the server's own that has not been answered.
 type ask struct {
 	face   *face
 	stream *pipeStream
@@ -126,15 +124,19 @@ func (b *bounded[K]) drop(k K) {
 	}
 }
 
-func (s *Stdio) newPipe(proc *child.Process, name string, modern bool) *pipe {
-	p := &pipe{
-		s: s, proc: proc, name: name, modern: modern, gone: make(chan struct{}), ready: make(chan struct{}),
-		out:   newLineQueue(proc.Stdin(), 2*int64(s.o.MaxMessage)+lineOverhead),
+func (s *links) newPipe(ch channel, name string, modern bool, owner session.Principal) *pipe {
+	return &pipe{
+		s: s, ch: ch, name: name, modern: modern, owner: owner, gone: make(chan struct{}), ready: make(chan struct{}),
+		out:   newSendQueue(ch.write, 2*int64(s.o.MaxMessage)+messageOverhead),
 		calls: map[int64]*pipeStream{}, tokens: map[int64]token{}, asks: map[string]ask{}, faces: map[string]*face{},
 	}
+}
+
+// begin lets a new pipe write and read.
+func (s *links) begin(p *pipe) {
+	p.ch.start(p.giveUp)
 	s.background(p.write)
 	s.background(p.read)
-	return p
 }
 
 func newFace(id string, principal session.Principal) *face {
@@ -143,28 +145,14 @@ func newFace(id string, principal session.Principal) *face {
 
 func (p *pipe) write() {
 	if err := p.out.run(); err != nil {
-		p.giveUp(errors.New("it closed its standard input"))
+		p.giveUp(err)
 	}
 }
 
-// read leads what the child says until it says no more.
+// read leads what the server says until it says no more.
 func (p *pipe) read() {
-	var late *time.Timer
-	o := lines.Options{Limit: p.s.o.MaxMessage, Discarding: func(on bool) {
-		if !on {
-			late.Stop()
-			return
-		}
-		late = time.AfterFunc(discardFor, func() {
-			p.giveUp(fmt.Errorf("it sent a message over the limit of %d bytes without an end", p.s.o.MaxMessage))
-		})
-	}}
-	if b := p.s.o.Budget; b != nil {
-		o.Room, o.Give = b.TryAcquire, b.Release
-	}
-	r := lines.NewReader(p.proc.Stdout(), o)
 	for {
-		line, err := r.Next()
+		raw, unended, err := p.ch.next()
 		tooLong := (*lines.TooLong)(nil)
 		if errors.As(err, &tooLong) {
 			p.tooLong(tooLong)
@@ -176,44 +164,29 @@ func (p *pipe) read() {
 		if err != nil {
 			break
 		}
-		p.take(line, r.Unended())
+		p.take(raw, unended)
 	}
-	r.Close()
-	p.closed()
-}
-
-// closed: the child's output has ended, so it is over: it may say so by
-// closing its output (2026-07-28 stdio, Shutdown).
-func (p *pipe) closed() {
-	t := time.NewTimer(p.s.o.CloseGrace)
-	defer t.Stop()
-	select {
-	case <-p.proc.Said():
-	case <-t.C:
-		p.giveUp(errors.New("it closed its standard output"))
+	why := p.ch.ended()
+	p.s.mu.Lock()
+	_, alive := p.s.pipes[p]
+	p.s.mu.Unlock()
+	if !alive {
+		why = fmt.Errorf("the %s was ended with its session", p.s.o.noun)
 	}
-	p.end(nil)
-	p.proc.Stop()
-}
-
-// giveUp ends a child that cannot be spoken to.
-func (p *pipe) giveUp(why error) {
-	p.s.log.Warn("ending a server process", "process", p.name, "why", why.Error())
 	p.end(why)
-	p.s.background(p.proc.Stop)
+	p.ch.stop()
 }
 
-// end fails everything that waits, once. With why nil the child has exited, and
-// how it did is the reason.
-func (p *pipe) end(why error) {
-	if p.dead() != nil {
-		return
-	}
-	if why == nil {
-		why = p.s.exitError(p)
-	} else {
-		why = p.s.fail(session.FailProcess, fmt.Errorf("the server process was ended: %w", why))
-	}
+// giveUp ends a link that cannot be spoken over.
+func (p *pipe) giveUp(why error) {
+	p.s.log.Warn("ending a "+p.s.o.noun, p.s.o.kind, p.name, "why", why.Error())
+	p.end(fmt.Errorf("the %s was ended: %w", p.s.o.noun, why))
+	p.s.background(p.ch.stop)
+}
+
+// end fails everything that waits, once.
+func (p *pipe) end(cause error) {
+	why := p.s.fail(p.s.o.fail, cause)
 	p.mu.Lock()
 	if p.ended != nil {
 		p.mu.Unlock()
@@ -239,7 +212,7 @@ func (p *pipe) end(why error) {
 	}
 }
 
-// common is the face of those who have no session; nil in a legacy child.
+// common is the face of those who have no session; nil over a legacy link.
 func (p *pipe) common() *face {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -253,10 +226,9 @@ func (p *pipe) dead() error {
 	return p.ended
 }
 
-// send puts a message in line. Line ends between its tokens would end it early
-// (2026-07-28 stdio).
+// send puts a message in line.
 func (p *pipe) send(ctx context.Context, raw []byte) error {
-	err := p.out.put(ctx, jsonrpc.Compact(make([]byte, 0, len(raw)+1), raw))
+	err := p.out.put(ctx, p.ch.pack(raw))
 	switch {
 	case err == nil:
 		return nil
@@ -265,6 +237,9 @@ func (p *pipe) send(ctx context.Context, raw []byte) error {
 	}
 	return p.s.fail(session.FailUnreachable, err)
 }
+
+// trySend sends what is no caller's, where that needs no waiting.
+func (p *pipe) trySend(raw []byte) { p.out.tryPut(p.ch.pack(raw)) }
 
 // request sends a request of f.
 func (p *pipe) request(ctx context.Context, f *face, m *jsonrpc.Message, st *pipeStream) error {
@@ -378,7 +353,7 @@ func (p *pipe) readerLeft(st *pipeStream, unanswered bool) {
 	p.dropToken(st.ours)
 	p.mu.Unlock()
 	params := jsonrpc.NewObject().Int("requestId", st.ours).Bytes()
-	p.out.tryPut(jsonrpc.NewNotification("notifications/cancelled", params))
+	p.trySend(jsonrpc.NewNotification("notifications/cancelled", params))
 }
 
 // notify sends a notification of f.
@@ -405,7 +380,7 @@ func (p *pipe) notify(ctx context.Context, f *face, m *jsonrpc.Message) error {
 	return p.send(ctx, raw)
 }
 
-// answer sends a client's answer to a request of the child's; it is false where
+// answer sends a client's answer to a request of the server's; it is false where
 // this client was not asked that.
 func (p *pipe) answer(ctx context.Context, f *face, m *jsonrpc.Message) (bool, error) {
 	key := m.ID.Key()
@@ -455,7 +430,7 @@ func (p *pipe) frame(st *pipeStream, m *jsonrpc.Message) translate.Frame {
 }
 
 // modernStatus is the HTTP status of a modern server's error (2026-07-28
-// streamable-http), which on stdio is the code alone.
+// streamable-http), which here is the code alone.
 func modernStatus(m *jsonrpc.Message) int {
 	code, _ := m.Error().Get("code").Int()
 	cond := translate.CondInternal
@@ -472,7 +447,7 @@ func modernStatus(m *jsonrpc.Message) int {
 	return translate.ReplyFor(cond, translate.Modern).Status
 }
 
-// openPipe is the conn of a probe: every message goes to this one child.
+// openPipe is the conn of a probe: every message goes over this one link.
 type openPipe struct {
 	p *pipe
 	f *face
@@ -499,5 +474,5 @@ func (c openPipe) Do(ctx context.Context, out session.Outgoing) (session.Stream,
 	return st, nil
 }
 
-// Close implements session.Conn; the child is the probe's to end.
+// Close implements session.Conn; the link is the probe's to end.
 func (c openPipe) Close() error { return nil }

@@ -2,66 +2,65 @@ package upstream
 
 import (
 	"context"
-	"io"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
 )
 
-// lineOverhead is what a queued message is counted for beside its bytes.
-const lineOverhead = 512
+// messageOverhead is what a queued message is counted for beside its bytes.
+const messageOverhead = 512
 
-// lineQueue writes messages to a child in the order they were put, one a line.
-// A child that does not read holds up who puts, each for as long as its context
+// sendQueue writes messages to a server in the order they were put. A server
+// that does not read holds up who puts, each for as long as its context
 // allows, and nobody else.
-type lineQueue struct {
-	w    io.Writer
-	room *semaphore.Weighted
-	max  int64
+type sendQueue struct {
+	write func([]byte) error
+	room  *semaphore.Weighted
+	max   int64
 
 	mu     sync.Mutex // protects the fields below
-	lines  [][]byte
+	queue  [][]byte
 	closed bool
 	wake   chan struct{}
 }
 
-func newLineQueue(w io.Writer, max int64) *lineQueue {
-	return &lineQueue{w: w, room: semaphore.NewWeighted(max), max: max, wake: make(chan struct{}, 1)}
+func newSendQueue(write func([]byte) error, max int64) *sendQueue {
+	return &sendQueue{write: write, room: semaphore.NewWeighted(max), max: max, wake: make(chan struct{}, 1)}
 }
 
-func (q *lineQueue) size(line []byte) int64 { return min(int64(len(line))+lineOverhead, q.max) }
+func (q *sendQueue) size(msg []byte) int64 { return min(int64(len(msg))+messageOverhead, q.max) }
 
-// put queues line, which has no line end and is the queue's from then on.
-func (q *lineQueue) put(ctx context.Context, line []byte) error {
-	if err := q.room.Acquire(ctx, q.size(line)); err != nil {
+// put queues msg, which is the queue's from then on.
+func (q *sendQueue) put(ctx context.Context, msg []byte) error {
+	if err := q.room.Acquire(ctx, q.size(msg)); err != nil {
 		return context.Cause(ctx)
 	}
-	if !q.push(line) {
-		q.room.Release(q.size(line))
+	if !q.push(msg) {
+		q.room.Release(q.size(msg))
 		return ErrClosed
 	}
 	return nil
 }
 
 // tryPut is put for what is no caller's: it gives up where put would wait.
-func (q *lineQueue) tryPut(line []byte) bool {
-	if !q.room.TryAcquire(q.size(line)) {
+func (q *sendQueue) tryPut(msg []byte) bool {
+	if !q.room.TryAcquire(q.size(msg)) {
 		return false
 	}
-	if !q.push(line) {
-		q.room.Release(q.size(line))
+	if !q.push(msg) {
+		q.room.Release(q.size(msg))
 		return false
 	}
 	return true
 }
 
-func (q *lineQueue) push(line []byte) bool {
+func (q *sendQueue) push(msg []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return false
 	}
-	q.lines = append(q.lines, line)
+	q.queue = append(q.queue, msg)
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -70,36 +69,36 @@ func (q *lineQueue) push(line []byte) bool {
 }
 
 // close drops what is queued; run returns.
-func (q *lineQueue) close() {
+func (q *sendQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.closed {
-		q.closed, q.lines = true, nil
+		q.closed, q.queue = true, nil
 		close(q.wake)
 	}
 }
 
-// run writes until close or an error of the writer.
-func (q *lineQueue) run() error {
+// run writes until close or an error of write.
+func (q *sendQueue) run() error {
 	for {
 		q.mu.Lock()
 		if q.closed {
 			q.mu.Unlock()
 			return nil
 		}
-		var line []byte
-		if len(q.lines) > 0 {
-			line = q.lines[0]
-			q.lines[0] = nil
-			q.lines = q.lines[1:]
+		var msg []byte
+		if len(q.queue) > 0 {
+			msg = q.queue[0]
+			q.queue[0] = nil
+			q.queue = q.queue[1:]
 		}
 		q.mu.Unlock()
-		if line == nil {
+		if msg == nil {
 			<-q.wake
 			continue
 		}
-		_, err := q.w.Write(append(line, '\n'))
-		q.room.Release(q.size(line))
+		err := q.write(msg)
+		q.room.Release(q.size(msg))
 		if err != nil {
 			return err
 		}

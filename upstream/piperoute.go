@@ -13,8 +13,8 @@ import (
 	"taskbridge/translate/lines"
 )
 
-// take leads one line of the child's to where it belongs. What it said last,
-// without a line end, may be half a message: then how it ended says more.
+// take leads one message of the server's to where it belongs. What it said last,
+// unended, may be half a message: then how it ended says more.
 func (p *pipe) take(line []byte, unended bool) {
 	m, err := jsonrpc.Decode(line, jsonrpc.Limits{})
 	if err == nil {
@@ -36,8 +36,8 @@ func (p *pipe) take(line []byte, unended bool) {
 		err = batchErr
 	}
 	if p.skipped++; p.skipped == 1 {
-		p.s.log.Warn("skipped a line that is no JSON-RPC message; further ones of this process are not logged",
-			"process", p.name, "error", clip(err.Error(), maxErrorText), "line", quote(string(line[:min(len(line), 256)]), 256))
+		p.s.log.Warn("skipped what is no JSON-RPC message; further of its kind from this "+p.s.o.noun+" are not logged",
+			p.s.o.kind, p.name, "error", clip(err.Error(), maxErrorText), "text", quote(string(line[:min(len(line), 256)]), 256))
 	}
 	if id, call := lines.Identify(line); !call {
 		if st := p.answeredBy(id); st != nil {
@@ -47,12 +47,12 @@ func (p *pipe) take(line []byte, unended bool) {
 }
 
 // tooLong fails the request an answer over the limit was for, or answers a
-// request of the child's that was.
+// request of the server's that was.
 func (p *pipe) tooLong(t *lines.TooLong) {
-	p.s.log.Warn("discarded a message of the server", "process", p.name, "why", t.Error(), "limit", p.s.o.MaxMessage)
+	p.s.log.Warn("discarded a message of the server", p.s.o.kind, p.name, "why", t.Error(), "limit", p.s.o.MaxMessage)
 	if t.Call {
 		if !t.ID.IsZero() && !p.modern {
-			p.out.tryPut(jsonrpc.NewError(t.ID, jsonrpc.CodeInvalidRequest, "the message is over the limit of "+strconv.Itoa(p.s.o.MaxMessage)+" bytes", nil))
+			p.trySend(jsonrpc.NewError(t.ID, jsonrpc.CodeInvalidRequest, "the message is over the limit of "+strconv.Itoa(p.s.o.MaxMessage)+" bytes", nil))
 		}
 		return
 	}
@@ -112,7 +112,7 @@ func (p *pipe) response(m *jsonrpc.Message) {
 	}
 	st := p.answeredBy(id)
 	if st == nil {
-		p.s.log.Debug("dropped an answer to no request", "process", p.name)
+		p.s.log.Debug("dropped an answer to no request", p.s.o.kind, p.name)
 		return
 	}
 	ours := strconv.AppendInt(nil, st.ours, 10)
@@ -149,7 +149,7 @@ func (p *pipe) onlyCall() jsonrpc.ID {
 	return jsonrpc.ID{}
 }
 
-// asked leads a request of the child's own. Over HTTP the stream it comes on
+// asked leads a request of the server's own. Over HTTP the stream it comes on
 // says which request it belongs to; here that has to be found out (design:
 // unattached questions).
 func (p *pipe) asked(m *jsonrpc.Message) {
@@ -157,10 +157,10 @@ func (p *pipe) asked(m *jsonrpc.Message) {
 	case p.modern:
 		// 2026-07-28 stdio, Receiving Messages: the server MUST NOT; and a client
 		// must not respond.
-		p.s.log.Warn("dropped a request of a modern server, which must not send any", "process", p.name, "method", quote(m.Method, 64))
+		p.s.log.Warn("dropped a request of a modern server, which must not send any", p.s.o.kind, p.name, "method", quote(m.Method, 64))
 		return
 	case m.Method == "ping":
-		p.out.tryPut(jsonrpc.NewResult(m.ID, []byte("{}")))
+		p.trySend(jsonrpc.NewResult(m.ID, []byte("{}")))
 		return
 	}
 	p.mu.Lock()
@@ -169,13 +169,13 @@ func (p *pipe) asked(m *jsonrpc.Message) {
 	switch {
 	case f == nil:
 		p.mu.Unlock()
-		p.out.tryPut(nobodyToAsk(m))
+		p.trySend(nobodyToAsk(m))
 		return
 	case st == nil:
 		waits := p.pend(f, m)
 		p.mu.Unlock()
 		if !waits {
-			p.out.tryPut(nobodyToAsk(m))
+			p.trySend(nobodyToAsk(m))
 		}
 		return
 	}
@@ -185,7 +185,7 @@ func (p *pipe) asked(m *jsonrpc.Message) {
 	}
 	p.mu.Unlock()
 	if !st.push(p.frame(st, m)) {
-		p.out.tryPut(nobodyToAsk(m))
+		p.trySend(nobodyToAsk(m))
 	}
 }
 
@@ -233,7 +233,7 @@ func (p *pipe) whose(m *jsonrpc.Message) (*face, *pipeStream) {
 	return f, nil
 }
 
-// onlyFace is the session on a child that is nobody else's; it needs p.mu.
+// onlyFace is the session on a link that is nobody else's; it needs p.mu.
 func (p *pipe) onlyFace() *face {
 	if len(p.faces) == 1 {
 		for _, f := range p.faces {
@@ -260,7 +260,7 @@ func (p *pipe) pend(f *face, m *jsonrpc.Message) bool {
 	return true
 }
 
-// pendOver: nobody came. The child gets an answer all the same.
+// pendOver: nobody came. The server gets an answer all the same.
 func (p *pipe) pendOver(f *face, m *jsonrpc.Message) {
 	p.mu.Lock()
 	found := false
@@ -274,7 +274,7 @@ func (p *pipe) pendOver(f *face, m *jsonrpc.Message) {
 	}
 	p.mu.Unlock()
 	if found {
-		p.out.tryPut(nobodyToAsk(m))
+		p.trySend(nobodyToAsk(m))
 	}
 }
 
@@ -291,7 +291,7 @@ func (p *pipe) notice(m *jsonrpc.Message) {
 	case m.Method == "notifications/message":
 		p.logLine(m)
 	case p.modern:
-		p.s.log.Debug("dropped a notification that belongs to no request", "process", p.name, "method", quote(m.Method, 64))
+		p.s.log.Debug("dropped a notification that belongs to no request", p.s.o.kind, p.name, "method", quote(m.Method, 64))
 	default:
 		p.toAll(m)
 	}
@@ -321,7 +321,7 @@ func (p *pipe) progress(m *jsonrpc.Message) {
 	st.push(p.frame(st, respell(e, m)))
 }
 
-// withdrawn: a legacy child takes its own question back; a modern one ends a
+// withdrawn: a legacy server takes its own question back; a modern one ends a
 // listen stream (2026-07-28 basic/patterns/cancellation).
 func (p *pipe) withdrawn(m *jsonrpc.Message) {
 	v := m.At("params", "requestId")
@@ -395,7 +395,7 @@ func (p *pipe) logLine(m *jsonrpc.Message) {
 	}
 }
 
-// toAll gives a notification that names nobody to every session on the child.
+// toAll gives a notification that names nobody to every session on the link.
 func (p *pipe) toAll(m *jsonrpc.Message) {
 	p.mu.Lock()
 	var streams []*pipeStream

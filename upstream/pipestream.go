@@ -13,10 +13,10 @@ import (
 )
 
 // streamBound is what may wait for the reader of a stream beside one message.
-// The child is read for all of its callers, so a slow one is cut off.
+// A link is read for all of its callers, so a slow one is cut off.
 const streamBound = 4 << 20
 
-// pipeStream is what one message to a child brings, or what a session hears
+// pipeStream is what one message over a link brings, or what a session hears
 // outside of its requests. It looks like an exchange over HTTP to its reader,
 // so that operations need not know what a server stands behind.
 type pipeStream struct {
@@ -26,7 +26,7 @@ type pipeStream struct {
 	id   string // for the tap
 
 	// Of a request:
-	ours   int64      // its id toward the child
+	ours   int64      // its id toward the server
 	theirs jsonrpc.ID // its sender's
 	method string
 	task   string // params.taskId
@@ -43,7 +43,7 @@ type pipeStream struct {
 
 var _ session.Stream = (*pipeStream)(nil)
 
-func (s *Stdio) newStream(env *translate.Envelope) *pipeStream {
+func (s *links) newStream(env *translate.Envelope) *pipeStream {
 	return &pipeStream{env: env, id: s.nextID(), signal: make(chan struct{}, 1)}
 }
 
@@ -164,7 +164,7 @@ func (s *pipeStream) shut(cause error) {
 }
 
 // answered is a stream whose one answer is known: status only.
-func (s *Stdio) statusStream(status int) *pipeStream {
+func (s *links) statusStream(status int) *pipeStream {
 	st := s.newStream(envelope(status, ""))
 	st.over = io.EOF
 	return st

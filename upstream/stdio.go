@@ -6,20 +6,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"taskbridge/session"
-	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
+	"taskbridge/translate/lines"
 	"taskbridge/upstream/child"
 )
 
@@ -29,19 +23,8 @@ const (
 	DefaultMaxChildren = 32
 )
 
-const (
-	// probeSilence is how long a child may say nothing to server/discover before
-	// another is asked to initialize: some legacy servers never answer what they
-	// do not know (2026-07-28 stdio, Backward Compatibility).
-	probeSilence = 10 * time.Second
-	// A child that ended by itself within steady is started again after a pause
-	// that doubles from firstPause to lastPause.
-	steady     = 30 * time.Second
-	firstPause = 500 * time.Millisecond
-	lastPause  = 30 * time.Second
-	// maxPauses bounds the principals whose restarts are held back.
-	maxPauses = 1000
-)
+// discardFor is how long the end of a message over the limit is waited for.
+const discardFor = 60 * time.Second
 
 // StdioOptions configures NewStdio.
 type StdioOptions struct {
@@ -77,41 +60,12 @@ type StdioOptions struct {
 }
 
 // Stdio is a session.Dialer for a server that runs as a child process and
-// speaks over its standard streams. Toward operations it behaves like a server
-// behind Streamable HTTP: a legacy child is a session of that transport, with
-// an id made here, the GET stream bringing what belongs to no request; DELETE
-// ends the child, and a session whose child has ended is 404. So what a dead
-// child means to a client is what a server that forgot its session means. Safe
-// for concurrent use.
+// speaks over its standard streams; each child is a link of it. Safe for
+// concurrent use.
 type Stdio struct {
-	o   StdioOptions
-	log *slog.Logger
-	wg  sync.WaitGroup
-	ctx context.Context // done with Close
-	cut context.CancelCauseFunc
-
-	streams, started atomic.Int64
-	turn             chan struct{} // held while the shared child is made
-
-	mu     sync.Mutex // protects the fields below
-	closed bool
-	pipes  map[*pipe]time.Time // alive, with their start
-	faces  map[string]*pipe    // sessions
-	modern *pipe
-	shared *pipe // the legacy child of all sessions, with Share
-	// Safe by themselves:
-	pauses *lru.Cache[session.Principal, pause]
-	lost   *lru.Cache[string, *grave] // tasks of children that have ended
+	*links
+	o StdioOptions
 }
-
-// pause is how often a principal's children ended early, and until when the
-// next is held back.
-type pause struct {
-	times int
-	until time.Time
-}
-
-var _ session.Dialer = (*Stdio)(nil)
 
 // NewStdio checks o and returns a dialer. It starts nothing.
 func NewStdio(o StdioOptions) (*Stdio, error) {
@@ -135,237 +89,148 @@ func NewStdio(o StdioOptions) (*Stdio, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Stdio{
-		o: o, log: o.Logger, turn: make(chan struct{}, 1),
-		pipes: map[*pipe]time.Time{}, faces: map[string]*pipe{},
-	}
-	s.ctx, s.cut = context.WithCancelCause(context.Background())
-	// Their sizes are constants above zero.
-	s.pauses, _ = lru.New[session.Principal, pause](maxPauses)
-	s.lost, _ = lru.New[string, *grave](maxTracked)
+	s := &Stdio{o: o}
+	s.links = newLinks(linkOptions{
+		Name: o.Name, MaxMessage: o.MaxMessage, StartLimit: o.StartLimit, Silence: o.Silence, Max: o.MaxChildren, Share: o.Share,
+		Budget: o.Budget, Logger: o.Logger, Tap: o.Tap,
+		open: s.start, noun: "server process", kind: "process", fail: session.FailProcess, mortal: true,
+		key:   func(session.Target) string { return "" },
+		owner: func(session.Target) session.Principal { return sharedPrincipal },
+		full:  fmt.Sprintf("%d server processes are running, as many as may; try again later, or see --max-children", o.MaxChildren),
+	})
 	return s, nil
 }
 
 // Close ends all children in order and waits until nothing of them is left.
 func (s *Stdio) Close() error {
-	s.cut(ErrClosed)
-	s.mu.Lock()
-	s.closed = true
-	var all []*pipe
-	for p := range s.pipes {
-		all = append(all, p)
-	}
-	s.mu.Unlock()
-	for _, p := range all {
-		s.wg.Go(p.proc.Stop)
-	}
-	s.wg.Wait()
+	s.links.Close()
 	return s.o.Guard.Close()
 }
 
-// background runs f in a goroutine Close waits for, unless it is waiting
-// already.
-func (s *Stdio) background(f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		go f()
-		return
-	}
-	s.wg.Go(f)
+// Probe finds out which era the server belongs to; see links.Probe. The errors
+// of processes that would not start are known to StartFailed.
+func (s *Stdio) Probe(ctx context.Context, o ProbeOptions) (Result, error) {
+	return s.links.Probe(ctx, session.Target{Upstream: s.o.Name}, o)
 }
 
-// Down says that a child has ended early and none has been started since.
-func (s *Stdio) Down() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.pipes) > 0 {
-		return false
-	}
-	for _, p := range s.pauses.Values() {
-		if p.times > 0 {
-			return true
-		}
-	}
-	return false
+// childChannel is the standard streams of a child.
+type childChannel struct {
+	s    *Stdio
+	name string
+	proc *child.Process
+	r    *lines.Reader
+	late *time.Timer // read's own
+	quit func(error)
 }
 
-func (s *Stdio) fail(kind session.Fail, err error) *session.DialError {
-	return &session.DialError{Fail: kind, Upstream: s.o.Name, Err: err}
-}
+var _ channel = (*childChannel)(nil)
 
-func (s *Stdio) nextID() string {
-	return string(strconv.AppendInt([]byte("up-"), s.streams.Add(1), 10))
-}
-
-// tap shows a message as its sender or receiver on our side has it.
-func (s *Stdio) tap(stream string, dir translate.Direction, m *jsonrpc.Message) {
-	if s.o.Tap != nil {
-		s.o.Tap.Frame(translate.Frame{Msg: m, Leg: translate.ServerLeg, Dir: dir, Stream: stream, Time: time.Now()})
-	}
-}
-
-// Dial implements session.Dialer. It starts nothing.
-func (s *Stdio) Dial(_ context.Context, target session.Target) (session.Conn, error) {
-	if target.Upstream != s.o.Name {
-		return nil, &session.DialError{Fail: session.FailUnreachable, Upstream: target.Upstream, Err: errors.New("no upstream of this name is configured")}
-	}
-	return stdioConn{s, target.Principal}, nil
-}
-
-// stdioConn is what one principal sees of the children.
-type stdioConn struct {
-	s         *Stdio
-	principal session.Principal
-}
-
-var _ session.Conn = stdioConn{}
-
-// Close implements session.Conn. Children outlive it: a conn is no more than
-// an address.
-func (c stdioConn) Close() error { return nil }
-
-// Do implements session.Conn.
-func (c stdioConn) Do(ctx context.Context, out session.Outgoing) (session.Stream, error) {
-	switch verbOf(out) {
-	case http.MethodDelete:
-		return c.s.endSession(out.Session, c.principal), nil
-	case http.MethodGet:
-		p, f := c.s.session(out.Session, c.principal)
-		if p == nil {
-			return c.s.statusStream(http.StatusNotFound), nil
-		}
-		st := c.s.newStream(nil)
-		if p.listen(ctx, f, st) != nil {
-			return c.s.statusStream(http.StatusNotFound), nil
-		}
-		return st, nil
-	}
-	m, err := jsonrpc.Decode(out.Msg, jsonrpc.Limits{})
+// start starts a child.
+func (s *Stdio) start(_ context.Context, name string, _ session.Target) (channel, error) {
+	proc, err := child.Start(child.Spec{
+		Path: s.o.Command[0], Args: s.o.Command[1:], Env: s.o.Env, Dir: s.o.Dir,
+		CloseGrace: s.o.CloseGrace, TermGrace: s.o.TermGrace, Guard: s.o.Guard,
+		Log: func(line string) { s.log.Info("server process says", "process", name, "line", quote(line, 2<<10)) },
+	})
 	if err != nil {
-		return nil, c.s.fail(session.FailUnreachable, err)
+		return nil, s.fail(session.FailProcess, s.hidden("the server process could not be started", err.Error()))
 	}
-	if translate.LooksModern(out.Version) || m.At("params", "_meta", translate.MetaVersion).Exists() {
-		return c.modern(ctx, m)
-	}
-	if m.Method == "initialize" {
-		return c.open(ctx, m)
-	}
-	return c.legacy(ctx, out.Session, m)
+	s.log.Debug("started a server process", "process", name, "pid", proc.PID())
+	return &childChannel{s: s, name: name, proc: proc}, nil
 }
 
-// modern sends a message to the child all modern callers share.
-func (c stdioConn) modern(ctx context.Context, m *jsonrpc.Message) (session.Stream, error) {
-	if g := c.s.buriedTask(m, c.principal); g != nil {
-		if p := c.s.modernAlive(); p == nil || !p.made(m) {
-			return c.s.said(g.modernAnswer(m)), nil
+func (c *childChannel) start(giveUp func(error)) {
+	limit := c.s.o.MaxMessage
+	o := lines.Options{Limit: limit, Discarding: func(on bool) {
+		if !on {
+			c.late.Stop()
+			return
 		}
+		c.late = time.AfterFunc(discardFor, func() {
+			giveUp(fmt.Errorf("it sent a message over the limit of %d bytes without an end", limit))
+		})
+	}}
+	if b := c.s.o.Budget; b != nil {
+		o.Room, o.Give = b.TryAcquire, b.Release
 	}
-	p, err := c.s.modernChild(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if m.Kind != jsonrpc.Request {
-		// Its request ids are the sender's, and a cancel is the end of its stream.
-		if m.Method != "notifications/cancelled" {
-			if err := p.send(ctx, m.Raw); err != nil {
-				return nil, err
-			}
-		}
-		return c.s.statusStream(http.StatusAccepted), nil
-	}
-	st := c.s.newStream(envelope(http.StatusOK, ""))
-	if err := p.request(ctx, p.common(), m, st); err != nil {
-		return nil, err
-	}
-	return st, nil
+	c.r = lines.NewReader(c.proc.Stdout(), o)
 }
 
-// legacy sends a message within a session.
-func (c stdioConn) legacy(ctx context.Context, id string, m *jsonrpc.Message) (session.Stream, error) {
-	p, f := c.s.session(id, c.principal)
-	if g := c.s.buriedTask(m, c.principal); g != nil && (p == nil || !p.made(m)) {
-		return c.s.said(g.legacyAnswer(m)), nil
-	}
-	if p == nil || p.dead() != nil {
-		return c.s.statusStream(http.StatusNotFound), nil
-	}
-	switch m.Kind {
-	case jsonrpc.Request:
-		st := c.s.newStream(envelope(http.StatusOK, ""))
-		if err := p.request(ctx, f, m, st); err != nil {
-			return nil, err
-		}
-		return st, nil
-	case jsonrpc.Notification:
-		if err := p.notify(ctx, f, m); err != nil {
-			return nil, err
-		}
-	default:
-		known, err := p.answer(ctx, f, m)
-		if err != nil {
-			return nil, err
-		}
-		if !known {
-			c.s.log.Debug("dropped an answer to nothing the server has asked", "process", p.name)
-		}
-	}
-	return c.s.statusStream(http.StatusAccepted), nil
+// pack makes a line. Line ends between the tokens of a message would end it
+// early (2026-07-28 stdio).
+func (c *childChannel) pack(raw []byte) []byte {
+	return append(jsonrpc.Compact(make([]byte, 0, len(raw)+1), raw), '\n')
 }
 
-// said is a stream with one message that is known.
-func (s *Stdio) said(m *jsonrpc.Message) *pipeStream {
-	st := s.newStream(envelope(http.StatusOK, ""))
-	st.queue = append(st.queue, translate.Frame{Msg: m, Leg: translate.ServerLeg, Dir: translate.ToClient, Stream: st.id, Time: time.Now()})
-	st.bytes, st.over = len(m.Raw), io.EOF
-	return st
+func (c *childChannel) write(line []byte) error {
+	if _, err := c.proc.Stdin().Write(line); err != nil {
+		return errors.New("it closed its standard input")
+	}
+	return nil
 }
 
-// session finds a session's child. It is told only to its own principal.
-func (s *Stdio) session(id string, principal session.Principal) (*pipe, *face) {
-	s.mu.Lock()
-	p := s.faces[id]
-	s.mu.Unlock()
-	if p == nil || id == "" {
-		return nil, nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f := p.faces[id]
-	if f == nil || f.principal != principal {
-		return nil, nil
-	}
-	return p, f
+func (c *childChannel) next() ([]byte, bool, error) {
+	line, err := c.r.Next()
+	return line, c.r.Unended(), err
 }
 
-// endSession ends a session and, unless others share it, its child.
-func (s *Stdio) endSession(id string, principal session.Principal) *pipeStream {
-	p, f := s.session(id, principal)
-	if p == nil {
-		return s.statusStream(http.StatusNotFound)
+// ended: the child's output has ended, so it is over: it may say so by closing
+// its output (2026-07-28 stdio, Shutdown).
+func (c *childChannel) ended() error {
+	c.r.Close()
+	t := time.NewTimer(c.s.o.CloseGrace)
+	defer t.Stop()
+	select {
+	case <-c.proc.Said():
+		return c.exitError()
+	case <-t.C:
+		c.s.log.Warn("ending a server process", "process", c.name, "why", "it closed its standard output")
+		return errors.New("the server process was ended: it closed its standard output")
 	}
-	s.mu.Lock()
-	delete(s.faces, id)
-	s.mu.Unlock()
-	p.mu.Lock()
-	delete(p.faces, id)
-	gets := f.gets
-	p.mu.Unlock()
-	for _, g := range gets {
-		g.end(io.EOF)
-	}
-	if !s.o.Share {
-		s.retire(p)
-	}
-	return s.statusStream(http.StatusOK)
 }
 
-// retire ends a child that is not needed any more.
-func (s *Stdio) retire(p *pipe) {
-	s.mu.Lock()
-	delete(s.pipes, p)
-	s.mu.Unlock()
-	s.background(p.proc.Stop)
+func (c *childChannel) stop() { c.proc.Stop() }
+
+// exitError says how a child ended by itself.
+func (c *childChannel) exitError() error {
+	e := c.proc.Exit()
+	text := "the server process ended"
+	if e.Text != "" {
+		text += ": " + e.Text
+	}
+	var tail []string
+	for _, line := range e.Tail {
+		tail = append(tail, quote(line, 256))
+	}
+	return c.s.hidden(text, strings.Join(tail, " "))
 }
 
-func newSessionID() string { return "stdio-" + rand.Text() }
+// hidden is an error whose detail only callers on this machine see: it may hold
+// what is none of others' business (case S56). Those get a reference to a line
+// in the log.
+func (s *Stdio) hidden(text, detail string) error {
+	switch {
+	case detail == "":
+		return errors.New(text)
+	case s.o.ShowTail:
+		return fmt.Errorf("%s; it said: %s", text, detail)
+	}
+	ref := rand.Text()[:8]
+	s.log.Warn(text, "reference", ref, "detail", detail)
+	return fmt.Errorf("%s; reference %s in the proxy's log", text, ref)
+}
+
+// StartFailed says that err is about a process that did not start, ended, or
+// did not answer in time, and with which HTTP status a bridge would say so.
+func StartFailed(err error) (status int, ok bool) {
+	de, is := errors.AsType[*session.DialError](err)
+	switch {
+	case !is:
+		return 0, false
+	case de.Fail == session.FailProcess:
+		return http.StatusBadGateway, true
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout, true
+	}
+	return 0, false
+}

@@ -319,12 +319,12 @@ func TestStdio_ChildDoesNotRead(t *testing.T) {
 		o.Command, o.MaxMessage = []string{"sleep", "60"}, 1<<20
 	})
 	c := dialStdio(t, s, me)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	st, err := c.Do(ctx, legacyMessage("", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`))
+	st, err := c.Do(t.Context(), legacyMessage("", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
 	sess := st.Envelope().Header.Get("Mcp-Session-Id")
 	big := strings.Repeat("y", 1<<19)
 	for i := range 10 {

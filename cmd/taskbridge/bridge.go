@@ -99,7 +99,10 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 		Probe:  upstream.ProbeOptions{ClientVersion: info.Version},
 	}
 	if b.child != nil {
-		eo.Ask, eo.TTL = b.child.Probe, childEraTTL
+		eo.TTL = childEraTTL
+		eo.Ask = func(ctx context.Context, _ session.Target, o upstream.ProbeOptions) (upstream.Result, error) {
+			return b.child.Probe(ctx, o)
+		}
 	}
 	eras := upstream.NewEras(eo)
 	c.policy.Version, c.policy.MessageLimit = info.Version, c.maxMessage

@@ -2,9 +2,7 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -19,7 +17,7 @@ import (
 // server/discover; when it exits, answers like no modern server does, or is
 // silent, a second one gets initialize, and the first good answer wins. A
 // modern child is kept for the callers to come. Errors are as Probe's.
-func (s *Stdio) Probe(ctx context.Context, o ProbeOptions) (Result, error) {
+func (s *links) Probe(ctx context.Context, target session.Target, o ProbeOptions) (Result, error) {
 	if o.ClientName == "" {
 		o.ClientName = "taskbridge"
 	}
@@ -29,7 +27,7 @@ func (s *Stdio) Probe(ctx context.Context, o ProbeOptions) (Result, error) {
 	o.Timeout = s.o.StartLimit
 	ctx, cancel := context.WithTimeoutCause(ctx, s.o.StartLimit, &textError{fmt.Sprintf("no answer within %v", s.o.StartLimit), context.DeadlineExceeded})
 	defer cancel()
-	pr := &stdioProbe{s: s, o: o, answers: make(chan probeAnswer, 2)}
+	pr := &linkProbe{s: s, target: target, o: o, answers: make(chan probeAnswer, 2)}
 	defer pr.end()
 	r, err := pr.run(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -43,9 +41,10 @@ func (s *Stdio) Probe(ctx context.Context, o ProbeOptions) (Result, error) {
 	return r, err
 }
 
-// stdioProbe is one probe. Its fields are run's own.
-type stdioProbe struct {
-	s       *Stdio
+// linkProbe is one probe. Its fields are run's own.
+type linkProbe struct {
+	s       *links
+	target  session.Target
 	o       ProbeOptions
 	answers chan probeAnswer // one from each child
 	pipes   []*pipe
@@ -63,7 +62,7 @@ type probeAnswer struct {
 	err    error
 }
 
-func (pr *stdioProbe) run(ctx context.Context) (Result, error) {
+func (pr *linkProbe) run(ctx context.Context) (Result, error) {
 	if pr.o.Pin != translate.Legacy {
 		if err := pr.askModern(ctx); err != nil {
 			return Result{}, err
@@ -109,7 +108,7 @@ func (pr *stdioProbe) run(ctx context.Context) (Result, error) {
 
 // judge reads one answer: a result, or the revision to try initialize with, or
 // why this child is of no use.
-func (pr *stdioProbe) judge(ctx context.Context, a probeAnswer) (r Result, next string, err error) {
+func (pr *linkProbe) judge(ctx context.Context, a probeAnswer) (r Result, next string, err error) {
 	p := &prober{conn: openPipe{a.pipe, newFace("", "")}, o: pr.o}
 	switch {
 	case !a.modern:
@@ -143,7 +142,7 @@ func (pr *stdioProbe) judge(ctx context.Context, a probeAnswer) (r Result, next 
 
 // failure is the error of a probe no child of which was of use: the last one
 // tells most.
-func (pr *stdioProbe) failure(failed []error) error {
+func (pr *linkProbe) failure(failed []error) error {
 	if len(failed) == 0 {
 		return pr.s.fail(session.FailBroken, fmt.Errorf("%w: %s", ErrUndecided, pr.why))
 	}
@@ -151,7 +150,7 @@ func (pr *stdioProbe) failure(failed []error) error {
 }
 
 // askModern asks a child server/discover.
-func (pr *stdioProbe) askModern(ctx context.Context) error {
+func (pr *linkProbe) askModern(ctx context.Context) error {
 	p, err := pr.spawn(ctx, true)
 	if err != nil {
 		return err
@@ -166,7 +165,7 @@ func (pr *stdioProbe) askModern(ctx context.Context) error {
 }
 
 // askLegacy asks another child to initialize.
-func (pr *stdioProbe) askLegacy(ctx context.Context, version string) error {
+func (pr *linkProbe) askLegacy(ctx context.Context, version string) error {
 	p, err := pr.spawn(ctx, false)
 	if err != nil {
 		return err
@@ -182,8 +181,8 @@ func (pr *stdioProbe) askLegacy(ctx context.Context, version string) error {
 
 // spawn starts a child that is the probe's: how it ends is no reason to hold
 // others back.
-func (pr *stdioProbe) spawn(ctx context.Context, modern bool) (*pipe, error) {
-	p, err := pr.s.spawn(ctx, probePrincipal, modern)
+func (pr *linkProbe) spawn(ctx context.Context, modern bool) (*pipe, error) {
+	p, err := pr.s.spawn(ctx, probePrincipal, pr.target, modern)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +191,7 @@ func (pr *stdioProbe) spawn(ctx context.Context, modern bool) (*pipe, error) {
 }
 
 // legacyFace asks a dual-era server to initialize in a child of its own.
-func (pr *stdioProbe) legacyFace(ctx context.Context, r Result) Result {
+func (pr *linkProbe) legacyFace(ctx context.Context, r Result) Result {
 	p, err := pr.spawn(ctx, false)
 	if err != nil {
 		return r
@@ -208,9 +207,9 @@ func (pr *stdioProbe) legacyFace(ctx context.Context, r Result) Result {
 }
 
 // end ends the probe's children but the one to be kept.
-func (pr *stdioProbe) end() {
+func (pr *linkProbe) end() {
 	for _, p := range pr.pipes {
-		if p == pr.kept && pr.s.keep(p) {
+		if p == pr.kept && pr.s.keep(p, pr.target) {
 			continue
 		}
 		pr.s.retire(p)
@@ -218,29 +217,15 @@ func (pr *stdioProbe) end() {
 }
 
 // keep makes a probe's child the shared modern one, if there is none.
-func (s *Stdio) keep(p *pipe) bool {
-	if s.takeTurn(s.ctx) != nil {
+func (s *links) keep(p *pipe, target session.Target) bool {
+	key := s.o.key(target)
+	if s.takeTurn(s.ctx, key) != nil {
 		return false
 	}
-	defer s.endTurn()
-	if s.modernAlive() != nil {
+	defer s.endTurn(key)
+	if s.alive(key) != nil {
 		return false
 	}
-	s.adopt(p)
+	s.adopt(p, target)
 	return true
-}
-
-// StartFailed says that err is about a process that did not start, ended, or
-// did not answer in time, and with which HTTP status a bridge would say so.
-func StartFailed(err error) (status int, ok bool) {
-	de, is := errors.AsType[*session.DialError](err)
-	switch {
-	case !is:
-		return 0, false
-	case de.Fail == session.FailProcess:
-		return http.StatusBadGateway, true
-	case errors.Is(err, context.DeadlineExceeded):
-		return http.StatusGatewayTimeout, true
-	}
-	return 0, false
 }
