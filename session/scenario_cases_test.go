@@ -134,7 +134,7 @@ func TestLossesAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, st := range sc.steps {
-			for _, l := range strings.Fields(st.opt("losses")) {
+			for l := range strings.FieldsSeq(st.opt("losses")) {
 				what, _, _ := strings.Cut(l, "×")
 				counted[what] = true
 			}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -213,9 +214,7 @@ func TestCaseB34_MirroredHeaders(t *testing.T) {
 		c.call("tools/list", "")
 		send := func(more http.Header) rawReply {
 			h := c.headers("tools/call", "=?base64?x?=")
-			for k, v := range more {
-				h[k] = v
-			}
+			maps.Copy(h, more)
 			return c.post(h, request("7", "tools/call", c.params(arguments)))
 		}
 		good := http.Header{"Mcp-Param-Region": {"us-west1"}, "Mcp-Param-N": {"42.0"}, "Mcp-Param-On": {"true"}}

@@ -115,21 +115,22 @@ func renderSet(b *strings.Builder, r *suiteResults, set string) {
 	var notes []string
 	for _, name := range names {
 		shown := direct[name]
-		row := "| " + name
+		var row strings.Builder
+		row.WriteString("| " + name)
 		if shown.Unscored != "" {
-			row += " (" + shown.Unscored + ")"
+			row.WriteString(" (" + shown.Unscored + ")")
 		}
-		row += " | " + came(shown, true)
+		row.WriteString(" | " + came(shown, true))
 		for _, behind := range []string{"legacy", "modern"} {
 			i := slices.IndexFunc(suiteCells, func(c suiteCell) bool { return c.set == set && c.behind == behind })
 			got, ran := r.cells[suiteCells[i].name()][name]
-			row += " | " + came(got, ran)
+			row.WriteString(" | " + came(got, ran))
 			if slices.Contains(suiteCells[i].own, name) {
-				row += " ¹"
+				row.WriteString(" ¹")
 				notes = append(notes, name)
 			}
 		}
-		b.WriteString(row + " |\n")
+		b.WriteString(row.String() + " |\n")
 	}
 	if len(notes) > 0 {
 		b.WriteString("\n¹ " + ownNotes[set] + "\n")
