@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -387,6 +388,10 @@ func (s *legacySession) refused(x *Exec, out Out) {
 func failedOut(era translate.Era, id jsonrpc.ID, ev Event) Out {
 	cond, message := translate.CondUpstreamBroken, "the upstream server gave no answer"
 	switch ev.Fail {
+	case FailNone:
+		if h := ev.Frame.HTTP; h != nil && h.Status/100 != 2 && h.Status != 0 {
+			message = "the upstream server answered with HTTP " + strconv.Itoa(h.Status) + " and no message"
+		}
 	case FailUnreachable:
 		cond, message = translate.CondUpstreamDown, "the upstream server could not be reached"
 	case FailTooLarge:

@@ -286,7 +286,13 @@ func (p *passCall) end(x *Exec, ev Event) {
 	case p.ID == nil && status != 0 && ev.Fail == FailNone:
 		x.Do(Send{Stream: p.Stream, Out: Out{Final: true, Status: status, Header: passHeaders(ev.Frame.HTTP.Header)}})
 	default:
-		x.Do(Send{Stream: p.Stream, Out: failedOut(p.Era, rawID(p.ID), ev)})
+		out := failedOut(p.Era, rawID(p.ID), ev)
+		if ev.Fail == FailNone && status/100 == 4 {
+			// A bare refusal, about what the client sent: it is the client's to
+			// read (transports, Sending Messages: the body may be anything).
+			out.Status = status
+		}
+		x.Do(Send{Stream: p.Stream, Out: out})
 	}
 }
 

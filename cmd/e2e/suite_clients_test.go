@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 )
@@ -93,9 +92,6 @@ func checkClients(t *testing.T, r *suiteResults, set string) {
 		}
 		worse := suiteWorse(direct, got)
 		reason, listed := s.baseline[name]
-		if slices.Contains(resuming, name) {
-			reason, listed = "streams are not resumed yet", true
-		}
 		if len(worse) > 0 && !listed {
 			t.Errorf("%s does worse than directly in %v: %v", name, worse, got.Problems)
 		}
