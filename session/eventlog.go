@@ -20,6 +20,9 @@ const (
 	resumeEntries = 256     // events of one stream
 	resumeBytes   = 1 << 20 // of one stream, beside its newest event
 	resumeStreams = 32      // streams of one session
+	// overFor is how long a log stays after its end where the client was there
+	// for it: it may not have got the last event.
+	overFor = time.Minute
 	// resumeRetry is how long we ask a client to wait before it comes back.
 	resumeRetry = time.Second
 )
@@ -70,11 +73,7 @@ func (l *clientLog) Step(x *Exec, ev Event) {
 		}
 	case ev.Name == "away":
 		if l.Reader == string(ev.Data) {
-			l.Reader = ""
-			l.expire(x)
-			if l.Op.Kind() == "ltask" && !l.Over {
-				x.Do(Tell{To: l.Op, Name: "away"}) // another stream may take its questions
-			}
+			l.away(x)
 		}
 	case ev.Name == "resume":
 		if l.Reader != "" && l.Reader != string(ev.Data) {
@@ -86,7 +85,9 @@ func (l *clientLog) Step(x *Exec, ev Event) {
 		}
 	case ev.Name == "over":
 		if !l.Over {
-			l.expire(x)
+			if l.Reader != "" {
+				x.Do(Wake{Name: "expire", At: x.Now.Add(min(x.Policy.ResumeFor, overFor))})
+			}
 			l.Over = true
 			l.Last, _ = strconv.ParseUint(string(ev.Data), 10, 64)
 			x.Do(Put{Key: l.Index, Value: []byte(indexOver)})
@@ -104,11 +105,15 @@ func (l *clientLog) open(x *Exec, ev Event) {
 	x.Do(Put{Key: l.Index, Value: []byte(indexLive)})
 }
 
-// expire bounds how long a client may stay away, and how long the log stays
-// after its end: the client may not have got the last event.
-func (l *clientLog) expire(x *Exec) {
-	if !l.Over {
-		x.Do(Wake{Name: "expire", At: x.Now.Add(x.Policy.ResumeFor)})
+// away: the client has until a moment from now to come back.
+func (l *clientLog) away(x *Exec) {
+	l.Reader = ""
+	if l.Over {
+		return
+	}
+	x.Do(Wake{Name: "expire", At: x.Now.Add(x.Policy.ResumeFor)})
+	if l.Op.Kind() == "ltask" {
+		x.Do(Tell{To: l.Op, Name: "away"}) // another stream may take its questions
 	}
 }
 

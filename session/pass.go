@@ -94,7 +94,7 @@ func (p *passCall) Step(x *Exec, ev Event) {
 		// Modern: the closed stream is the cancel (2026-07-28 basic/patterns/
 		// cancellation). Legacy: it is not (2025-11-25 basic/transports), but a
 		// GET stream serves nobody else.
-		if p.Era == translate.Modern || p.Verb == http.MethodGet {
+		if p.Era == translate.Modern || p.Verb == http.MethodGet && ev.Label == p.Stream {
 			p.release(x)
 			x.Do(Done{})
 		}
@@ -116,6 +116,7 @@ func (p *passCall) client(x *Exec, ev Event) {
 	if isGet(ev) && p.Verb == http.MethodGet && p.up("up") {
 		// The client opened its GET stream anew: what was open for it stays so.
 		p.release(x)
+		x.Do(Send{Stream: p.Stream, Out: Out{Final: true}})
 		p.Stream = ev.Label
 		x.Do(Tell{To: sessionOp(p.Session), Name: "hold", Data: []byte(p.Stream)})
 		if p.Begun {

@@ -140,6 +140,9 @@ func (s *eventStream) leave(g *rig) {
 	for range s.events {
 	}
 	eventually(s.t, "the proxy sees that the client is away", func() bool { return g.away() > 0 })
+	for _, r := range g.Runners {
+		r.Forget()
+	}
 }
 
 // away counts the event logs nobody reads.
@@ -364,7 +367,7 @@ func TestResume_ReplyNoLongerKept(t *testing.T) {
 			post := c.openTool("steps")
 			one := post.want(`"progress":1}`)
 			post.leave(g)
-			s.steps <- "1" + strings.Repeat("0", 200) // left out: progress may be missed
+			s.steps <- "1." + strings.Repeat("5", 200) // left out: progress may be missed
 			s.steps <- "2"
 			back := c.get(one.ID)
 			back.want(`"progress":2}`)
