@@ -77,6 +77,7 @@ func blobKey(id OpID, slot string) string { return "blob/" + string(id) + "/" + 
 const (
 	slotRequest = "request"
 	slotPayload = "payload"
+	slotRetry   = "retry" // the request's newest round
 )
 
 // Count reads a counter that Add effects move.

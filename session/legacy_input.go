@@ -75,7 +75,9 @@ func (c *legacyCall) sendAgain(x *Exec, responses []byte) {
 		e.Set(m.Params(), "requestState", c.State)
 	}
 	c.Questions, c.Asking, c.Pauses = questions{}, false, false
-	c.open(x, e.Bytes(), c.Version)
+	raw := e.Bytes()
+	x.Keep(&c.base, slotRetry, raw)
+	c.open(x, raw, c.Version)
 }
 
 func (c *legacyCall) answer(x *Exec, ev Event) {

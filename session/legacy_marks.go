@@ -231,6 +231,11 @@ func (c *legacyCall) relisted(x *Exec) {
 	if !ok {
 		return
 	}
+	if c.kept(slotRetry) {
+		if round, err := jsonrpc.Decode(x.Kept(slotRetry), jsonrpc.Limits{}); err == nil {
+			m = round
+		}
+	}
 	h := translate.StandardHeaders(m)
 	if !c.mirror(x, sess, m, h) {
 		return
