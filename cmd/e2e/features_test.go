@@ -72,6 +72,7 @@ var featureWant = map[string]string{
 	"sample":       `{"text":"peer-model: something","asked":[],"sampled":["Say something (Be short, 50)"]}`,
 	"sample-tools": `{"text":"lookup {\"key\":\"k\"}: it is 42","asked":[],"sampled":["text with lookup","tool_result with lookup"]}`,
 	"roots":        `{"before":"file:///one","after":"file:///one file:///two"}`,
+	"raw":          `{"resources":true,"ping":true}`,
 	"close":        `{"closed":true}`,
 }
 
@@ -91,22 +92,36 @@ var (
 	featureModernWant = map[string]string{
 		"connect": `{"server":"features","instructions":"A server with every feature.","version":"2026-07-28","session":false,
 			"capabilities":{"tools":true,"prompts":true,"resources":true,"subscribe":true,"logging":true,"completions":true}}`,
-		"discover":  `{"versions":true}`,
-		"subscribe": `{"during":{"changed":["prompts","resources","tools"],"updated":["peer://note"]},"after":[],"honoured":4,"closed":"local"}`,
+		"discover":    `{"versions":true}`,
+		"auto-listen": `{"open":true,"changed":["prompts","tools"]}`,
+		"era":         `{"era":"modern","discovered":true,"refused":["ping","setLoggingLevel","subscribeResource","unsubscribeResource","sendRootsListChanged"]}`,
+		"subscribe":   `{"during":{"changed":["prompts","resources","tools"],"updated":["peer://note"]},"after":[],"honoured":4,"closed":"local"}`,
 	}
 )
 
 // featureOther are features that a client or a server has another way or not at
 // all, by the peer's name, after "direct " without the bridge.
 var featureOther = map[string]map[string]featureLine{
+	"gosdk-features -era legacy": {
+		"raw":             {"", "its sessions send their own methods only"},
+		"notify-progress": {notified, "the only client that reports progress of its own"},
+	},
 	"gosdk-features -era modern": {
-		"discover":  {"", "Connect discovers; there is no method for it alone"},
-		"subscribe": {subscribed, "Subscribe opens a listen stream of its own and does not show what was acknowledged"},
+		"raw":             {"", "its sessions send their own methods only"},
+		"auto-listen":     {"", "Connect opens the stream where there are handlers; subscribe shows it"},
+		"era":             {"", "there are no such words in its API"},
+		"notify-progress": {notified, "the only client that reports progress of its own"},
+		"discover":        {"", "Connect discovers; there is no method for it alone"},
+		"subscribe":       {subscribed, "Subscribe opens a listen stream of its own and does not show what was acknowledged"},
 	},
 	"mcpgo-features -era modern": {
-		"subscribe": {subscribed, "Listen does not show what was acknowledged"},
+		"raw":         {"", "no method for it but the transport's"},
+		"auto-listen": {"", "Listen is the only way"},
+		"era":         {"", "there are no such words in its API"},
+		"subscribe":   {subscribed, "Listen does not show what was acknowledged"},
 	},
 	"mcpgo-features -era legacy": {
+		"raw": {"", "no method for it but the transport's"},
 		"cancel": {`{"call":"aborted","cancelled":"no"}`,
 			"it closes the stream and sends no notification, which cancels nothing (2025-11-25 basic/transports, Sending Messages)"},
 	},
@@ -125,6 +140,8 @@ var featureOther = map[string]map[string]featureLine{
 		"read-missing": {`{"code":-32602}`, "go-sdk uses the modern code in either era"},
 	},
 }
+
+const notified = `{"sent":true,"text":"2"}`
 
 const subscribed = `{"during":{"changed":["prompts","resources","tools"],"updated":["peer://note"]},"after":[]}`
 

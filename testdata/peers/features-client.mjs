@@ -26,6 +26,7 @@ async function legacySDK() {
   return {
     client,
     transport,
+    types,
     onRequest: (method, handler) => client.setRequestHandler(schema(method), handler),
     onNotice: (method, handler) => client.setNotificationHandler(schema(method), handler)
   };
@@ -36,6 +37,8 @@ async function modernSDK() {
   const client = new Client(info, { capabilities, versionNegotiation: { mode: { pin: '2026-07-28' } } });
   return {
     client,
+    Client,
+    Transport: StreamableHTTPClientTransport,
     transport: new StreamableHTTPClientTransport(new URL(url)),
     onRequest: (method, handler) => client.setRequestHandler(method, handler),
     onNotice: (method, handler) => client.setNotificationHandler(method, handler)
@@ -261,6 +264,34 @@ const features = {
     const sent = modern ? undefined : await client.sendRootsListChanged().then(() => 'sent', error => error.message);
     await sleep(100);
     return { before, after: textOf(await call('roots')), ...(sent && { changed: sent }) };
+  },
+  /** What the SDK has no word for: any request, any notification. */
+  async raw() {
+    const list = { method: 'resources/list', params: {} };
+    const { resources } = modern ? await client.request(list) : await client.request(list, sdk.types.ListResourcesResultSchema);
+    await client.notification({ method: 'notifications/com.example/x', params: {} });
+    return { resources: resources.length > 0, ping: modern || Object.keys(await client.ping()).length === 0 };
+  },
+  /** What the v2 SDK itself refuses in the modern era. */
+  async era() {
+    if (!modern) return;
+    const gone = { ping: () => client.ping(), setLoggingLevel: () => client.setLoggingLevel('info'), subscribeResource: () => client.subscribeResource({ uri: 'peer://note' }), unsubscribeResource: () => client.unsubscribeResource({ uri: 'peer://note' }), sendRootsListChanged: () => client.sendRootsListChanged() };
+    const refused = [];
+    for (const [name, run] of Object.entries(gone)) await run().catch(({ code }) => code === 'METHOD_NOT_SUPPORTED_BY_PROTOCOL_VERSION' && refused.push(name));
+    return { era: client.getProtocolEra(), discovered: client.getDiscoverResult().supportedVersions.length > 0, refused };
+  },
+  /** A client that has itself told of list changes: the SDK opens the stream. */
+  async 'auto-listen'() {
+    if (!modern) return;
+    const changed = new Set();
+    const onChanged = kind => ({ onChanged: () => void changed.add(kind), autoRefresh: false });
+    const other = new sdk.Client(info, { capabilities, versionNegotiation: { mode: { pin: '2026-07-28' } }, listChanged: { tools: onChanged('tools'), prompts: onChanged('prompts') } });
+    await other.connect(new sdk.Transport(new URL(url)));
+    const open = other.autoOpenedSubscription !== undefined;
+    await touch();
+    await until(() => changed.size === 2);
+    await other.close();
+    return { open, changed: [...changed].sort() };
   },
   async close() {
     if (!modern) await sdk.transport.terminateSession();

@@ -89,6 +89,17 @@ func (p *peer) features() []feature {
 		{"sample", p.askingTool("sample")},
 		{"sample-tools", p.askingTool("sample_tools")},
 		{"roots", p.roots},
+		{"notify-progress", func(ctx context.Context) (fields, error) {
+			// A client's progress on what it does; the tool after it shows that the session goes on.
+			if err := p.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "t", Progress: 1}); err != nil {
+				return nil, err
+			}
+			r, err := p.tool(ctx, "add", fields{"a": 1, "b": 1}, nil)
+			if err != nil {
+				return nil, err
+			}
+			return fields{"sent": true, "text": text(r.Content)}, nil
+		}},
 		{"close", func(context.Context) (fields, error) {
 			if err := p.Close(); err != nil {
 				return nil, err
@@ -397,6 +408,10 @@ func (p *peer) roots(ctx context.Context) (fields, error) {
 		return nil, err
 	}
 	result := fields{"before": text(before.Content), "after": text(after.Content)}
+	p.client.RemoveRoots("file:///two")
+	if third, err := p.tool(ctx, "roots", nil, nil); err != nil || text(third.Content) != text(before.Content) {
+		return nil, fmt.Errorf("a removed root is still there: %v %v", third, err)
+	}
 	if !p.modern {
 		result["changed"] = "sent"
 	}
