@@ -32,6 +32,7 @@ type exchange struct {
 	bodyRead            bool
 	quiet               bool // no event stream before there is a message
 	streaming           bool // the event stream is begun
+	opens               bool // a session, whose id the reply's header brings
 	status              int  // as sent; 0: nothing yet
 	head, buf           []byte
 }
@@ -195,6 +196,7 @@ func (x *exchange) post() {
 			return
 		}
 	}
+	x.opens = c.Era == translate.Legacy && msg.Kind == jsonrpc.Request && msg.Method == "initialize"
 	x.hand(msg)
 }
 

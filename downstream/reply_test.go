@@ -66,6 +66,27 @@ func TestReplyForms(t *testing.T) {
 	}
 }
 
+// The session's id comes with the reply's header, however long the server
+// behind takes to open the session.
+func TestSlowInitializeKeepsItsSession(t *testing.T) {
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	id := http.Header{"Mcp-Session-Id": {"s-1"}}
+	final := session.Out{Raw: result("1"), Final: true, Header: id}
+	for name, outs := range map[string]map[time.Duration]session.Out{
+		"after silence":    {20 * time.Second: final},
+		"a message before": {0: {Raw: []byte(progress), Header: id}, 20 * time.Second: final},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				got := newRig(t, script(outs), nil).post(initialize)
+				if got.status != 200 || got.header.Get("Mcp-Session-Id") != "s-1" || !strings.Contains(got.body, string(final.Raw)) {
+					t.Errorf("%d %v %q", got.status, got.header, got.body)
+				}
+			})
+		})
+	}
+}
+
 func TestPlainStatus(t *testing.T) {
 	for _, out := range []session.Out{
 		{Status: 404, Raw: result("1"), Final: true},

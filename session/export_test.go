@@ -17,3 +17,12 @@ func init() { kinds["count"] = func() machine { return new(countMachine) } }
 func (r *Runner) Count(name, stream string) {
 	r.deliver(OpID("count:"+name), Event{Kind: EvOp, Name: stream})
 }
+
+// Late tells an operation of every kind that is over of a timer and of a
+// client that has gone.
+func (r *Runner) Late() {
+	for kind := range kinds {
+		r.deliver(OpID(kind+":over"), Event{Kind: EvTimer, Name: "idle"})
+		r.deliver(OpID(kind+":over"), Event{Kind: EvClientGone, Label: "stream"})
+	}
+}

@@ -68,6 +68,7 @@ func (p *passCall) Step(x *Exec, ev Event) {
 		if ev.Name == "delete" && json.Unmarshal(ev.Data, &d) == nil {
 			p.Verb = http.MethodDelete
 			x.Do(Open{Label: "up", Upstream: x.r.upstream, As: d.Principal, Out: Outgoing{Verb: http.MethodDelete, Session: d.Session, Version: d.Version}})
+			return
 		}
 	case EvTimer:
 		if p.Post != nil {
@@ -98,6 +99,9 @@ func (p *passCall) Step(x *Exec, ev Event) {
 			p.release(x)
 			x.Do(Done{})
 		}
+	}
+	if p.Stream == "" && p.Post == nil && !p.up("up") {
+		x.Do(Done{}) // news for an exchange that is over must not bring it back
 	}
 }
 

@@ -316,10 +316,12 @@ func (r *Runner) step(id OpID, ev Event) (left []OpID) {
 	}
 	key := opKey(id)
 	ev.Now = time.Now()
-	for { // again only where the claim lapsed and another runner was faster
+	for again := false; ; again = true { // where the claim lapsed and another runner was faster
 		m := make()
 		entry, err := r.store.Get(r.ctx, key)
 		switch {
+		case errors.Is(err, ErrNotFound) && !again && (ev.Kind == EvTimer || ev.Kind == EvClientGone):
+			return nil // word for an operation that is over must not bring it back
 		case errors.Is(err, ErrNotFound):
 			entry.Version = Absent
 		case err != nil:

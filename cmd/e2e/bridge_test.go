@@ -78,6 +78,7 @@ func newBridge(t testing.TB, serverURL string, o bridgeOptions) *bridge {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { dialer.Close() })
 		runner, err := session.New(session.Options{
 			Store: store, Dialer: dialer, Handles: handles, Policy: o.Policy,
 			Faces: faces{upstream.NewEras(upstream.EraOptions{Dialer: dialer})},
