@@ -290,7 +290,7 @@ func (l *load) play(seed, most int, steps []loadStep) {
 		l.one(steps[rng.IntN(len(steps))])
 		if l.think > 0 { // as users do
 			select {
-			case <-time.After(rng.N(l.think)):
+			case <-time.After(time.Duration(rng.Int64N(int64(l.think)))):
 			case <-l.ctx.Done():
 			}
 		}
