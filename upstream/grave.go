@@ -20,16 +20,26 @@ type grave struct {
 // made says whether the child made the task m names.
 func (p *pipe) made(m *jsonrpc.Message) bool {
 	id, _ := m.At("params", "taskId").Str()
+	return p.madeTask(id)
+}
+
+func (p *pipe) madeTask(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.tasks.known[id]
 }
 
+func aboutTask(method string) bool {
+	switch method {
+	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
+		return true
+	}
+	return false
+}
+
 // buriedTask finds the grave of the child that had the task a request names.
 func (s *links) buriedTask(m *jsonrpc.Message, principal session.Principal) *grave {
-	switch m.Method {
-	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
-	default:
+	if !aboutTask(m.Method) {
 		return nil
 	}
 	id, _ := m.At("params", "taskId").Str()
@@ -49,29 +59,31 @@ func (g *grave) text() string {
 	return g.why.Error()
 }
 
-func (g *grave) failed(m *jsonrpc.Message) *jsonrpc.ObjectBuilder {
-	id, _ := m.At("params", "taskId").Str()
+func (g *grave) failed(taskID string) *jsonrpc.ObjectBuilder {
 	at := g.at.UTC().Format(time.RFC3339Nano)
-	return jsonrpc.NewObject().Str("taskId", id).Str("status", translate.Failed).Str("statusMessage", g.text()).
+	return jsonrpc.NewObject().Str("taskId", taskID).Str("status", translate.Failed).Str("statusMessage", g.text()).
 		Str("createdAt", at).Str("lastUpdatedAt", at)
 }
 
-func (g *grave) legacyAnswer(m *jsonrpc.Message) *jsonrpc.Message {
-	switch m.Method {
-	case "tasks/get":
-		return mustMessage(jsonrpc.NewResult(m.ID, g.failed(m).Raw("ttl", []byte("null")).Bytes()))
-	case "tasks/cancel":
-		return mustMessage(jsonrpc.NewError(m.ID, -32602, "the task has ended: "+g.text(), nil))
-	}
-	return mustMessage(jsonrpc.NewError(m.ID, -32603, g.text(), nil))
+func (g *grave) about(m *jsonrpc.Message, modern bool) *jsonrpc.Message {
+	id, _ := m.At("params", "taskId").Str()
+	return g.answer(modern, m.Method, m.ID, id)
 }
 
-func (g *grave) modernAnswer(m *jsonrpc.Message) *jsonrpc.Message {
-	if m.Method != "tasks/get" {
-		return mustMessage(jsonrpc.NewResult(m.ID, []byte(`{"resultType":"complete"}`)))
+// answer is what the server would say of its task now.
+func (g *grave) answer(modern bool, method string, id jsonrpc.ID, taskID string) *jsonrpc.Message {
+	switch {
+	case modern && method != "tasks/get":
+		return mustMessage(jsonrpc.NewResult(id, []byte(`{"resultType":"complete"}`)))
+	case modern:
+		failure := jsonrpc.NewObject().Int("code", -32603).Str("message", g.text()).Bytes()
+		return mustMessage(jsonrpc.NewResult(id, g.failed(taskID).Raw("ttlMs", []byte("null")).Raw("error", failure).Str("resultType", "complete").Bytes()))
+	case method == "tasks/get":
+		return mustMessage(jsonrpc.NewResult(id, g.failed(taskID).Raw("ttl", []byte("null")).Bytes()))
+	case method == "tasks/cancel":
+		return mustMessage(jsonrpc.NewError(id, -32602, "the task has ended: "+g.text(), nil))
 	}
-	failure := jsonrpc.NewObject().Int("code", -32603).Str("message", g.text()).Bytes()
-	return mustMessage(jsonrpc.NewResult(m.ID, g.failed(m).Raw("ttlMs", []byte("null")).Raw("error", failure).Str("resultType", "complete").Bytes()))
+	return mustMessage(jsonrpc.NewError(id, -32603, g.text(), nil))
 }
 
 func mustMessage(raw []byte) *jsonrpc.Message {

@@ -251,7 +251,7 @@ func (c linkConn) Do(ctx context.Context, out session.Outgoing) (session.Stream,
 func (c linkConn) modern(ctx context.Context, m *jsonrpc.Message) (session.Stream, error) {
 	if g := c.s.buriedTask(m, c.target.Principal); g != nil {
 		if p := c.s.alive(c.s.o.key(c.target)); p == nil || !p.made(m) {
-			return c.s.said(g.modernAnswer(m)), nil
+			return c.s.said(g.about(m, true)), nil
 		}
 	}
 	p, err := c.s.modernLink(ctx, c.target)
@@ -278,7 +278,7 @@ func (c linkConn) modern(ctx context.Context, m *jsonrpc.Message) (session.Strea
 func (c linkConn) legacy(ctx context.Context, id string, m *jsonrpc.Message) (session.Stream, error) {
 	p, f := c.s.session(id, c.target.Principal)
 	if g := c.s.buriedTask(m, c.target.Principal); g != nil && (p == nil || !p.made(m)) {
-		return c.s.said(g.legacyAnswer(m)), nil
+		return c.s.said(g.about(m, false)), nil
 	}
 	if p == nil || p.dead() != nil {
 		return c.s.statusStream(http.StatusNotFound), nil

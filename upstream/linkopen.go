@@ -84,8 +84,9 @@ func (s *links) early(principal session.Principal) {
 	s.pauses.Add(principal, held)
 }
 
-// buried settles a link that has ended.
-func (s *links) buried(p *pipe, why error) {
+// buried settles a link that has ended. The grave, nil where its tasks may live
+// on, says what has become of them.
+func (s *links) buried(p *pipe, why error) (g *grave) {
 	s.mu.Lock()
 	began, alive := s.pipes[p]
 	delete(s.pipes, p)
@@ -101,20 +102,21 @@ func (s *links) buried(p *pipe, why error) {
 	tasks, owner := p.tasks.keys, p.owner
 	p.mu.Unlock()
 	if s.o.mortal {
-		g := &grave{why: why, principal: owner, at: time.Now()}
+		g = &grave{why: why, principal: owner, at: time.Now()}
 		for _, id := range tasks {
 			s.lost.Add(id, g)
 		}
 	}
 	if !alive || closed || owner == probePrincipal { // it was to end, or its probe tells
-		return
+		return g
 	}
 	s.log.Warn("a "+s.o.noun+" ended by itself", s.o.kind, p.name, "why", why.Error())
 	if time.Since(began) < steady {
 		s.early(owner)
-		return
+		return g
 	}
 	s.pauses.Remove(owner)
+	return g
 }
 
 // alive is the link of a slot, if there is one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -206,8 +207,13 @@ func (p *pipe) end(cause error) {
 	p.calls = nil
 	p.mu.Unlock()
 	p.out.close()
-	p.s.buried(p, why)
+	g := p.s.buried(p, why)
 	for _, st := range open {
+		if g != nil && aboutTask(st.method) && p.madeTask(st.task) {
+			st.push(p.frame(st, g.answer(p.modern, st.method, st.theirs, st.task)))
+			st.end(io.EOF)
+			continue
+		}
 		st.end(why)
 	}
 }

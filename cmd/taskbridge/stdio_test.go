@@ -28,6 +28,8 @@ type lineClient struct {
 	ids     int
 	answers map[string]chan lineMessage
 	notices []lineMessage
+	hold    bool // questions are kept and not answered
+	asked   []lineMessage
 	all     []string
 }
 
@@ -77,6 +79,8 @@ func (c *lineClient) read(r io.Reader) {
 		c.mu.Lock()
 		c.all = append(c.all, sc.Text()[:min(len(sc.Text()), 400)])
 		switch ch := c.answers[string(m.ID)]; {
+		case m.Method != "" && m.ID != nil && c.hold:
+			c.asked = append(c.asked, m)
 		case m.Method != "" && m.ID != nil:
 			go c.send(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"Ada","confirm":true,"colour":"red"}}}`, m.ID)
 		case m.Method != "":

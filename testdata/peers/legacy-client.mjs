@@ -1,6 +1,8 @@
 // A legacy (2025-11-25) client on the v1 SDK with its experimental tasks API.
+// URL may be stdio: and a JSON array, a command to start and speak to.
 // node legacy-client.mjs URL SCENARIO [--header 'Name: value']… [--task ID] [--seconds N]
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
   CallToolResultSchema,
@@ -13,7 +15,7 @@ import {
   TaskStatusNotificationSchema,
   ToolListChangedNotificationSchema
 } from '@modelcontextprotocol/sdk/types.js';
-import { errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, textOf } from './lib.mjs';
+import { commandOf, errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, textOf } from './lib.mjs';
 
 const RELATED = 'io.modelcontextprotocol/related-task';
 const terminal = status => ['completed', 'failed', 'cancelled'].includes(status);
@@ -49,7 +51,10 @@ async function connect({ headers = headersOf(options), fetch, onquestion, capabi
   client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void client.seen.logs.push(`${params.level}: ${params.data}`));
   client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void client.seen.updated.push(params.uri));
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => void client.seen.listChanged++);
-  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers }, ...(fetch && { fetch }) });
+  const command = commandOf(url);
+  const transport = command
+    ? new StdioClientTransport(command)
+    : new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers }, ...(fetch && { fetch }) });
   clients.push({ client, transport });
   await client.connect(transport);
   client.sessionId = transport.sessionId;

@@ -1,9 +1,11 @@
 // A legacy (2025-11-25) tasks server on the v1 SDK: one transport and one
 // McpServer a session, one task store a process (tasks belong to a session).
 // Options: --port N, --json (JSON replies in place of SSE), --poll MS (poll
-// interval of tasks, 100), --no-tasks (declares no tasks; task tools are absent).
+// interval of tasks, 100), --no-tasks (declares no tasks; task tools are absent),
+// --stdio (serves standard input and output).
 import { randomUUID } from 'node:crypto';
 import { McpServer, ResourceTemplate } from '@modelcontextprotocol/sdk/server/mcp.js';
+import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { InMemoryTaskStore, InMemoryTaskMessageQueue } from '@modelcontextprotocol/sdk/experimental/tasks/stores/in-memory.js';
 import {
@@ -253,7 +255,8 @@ function loggingAllows(mcp, sessionId, level) {
 
 const sessions = new Map();
 
-serve(options, async (req, res) => {
+if (options.stdio) await build().connect(new StdioServerTransport());
+else serve(options, async (req, res) => {
   if (new URL(req.url, 'http://peer').pathname !== '/mcp') return res.writeHead(404).end();
   const body = req.method === 'POST' ? await readJson(req) : undefined;
   const id = req.headers['mcp-session-id'];

@@ -36,6 +36,13 @@ export function headersOf(options) {
   return headers;
 }
 
+/** The command in a `stdio:["program","argument"]` address; undefined for a URL. */
+export function commandOf(url) {
+  if (!url?.startsWith('stdio:')) return undefined;
+  const [command, ...args] = JSON.parse(url.slice('stdio:'.length));
+  return { command, args, stderr: process.env.PEER_DEBUG ? 'inherit' : 'ignore' };
+}
+
 /** Serves on loopback, prints the ready line, ends when stdin closes. */
 export function serve(options, handle) {
   const server = createServer((req, res) => {

@@ -3,8 +3,9 @@
 // (`rawDispatch`); that is `raw` below, also used where the SDK hides what a
 // test wants to see. node modern-client.mjs URL SCENARIO [--header 'Name: value']…
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { createTaskSessionFromClient, createApplicationInputHandler } from '@modelcontextprotocol/ext-tasks/client';
-import { errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, textOf } from './lib.mjs';
+import { commandOf, errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, textOf } from './lib.mjs';
 
 const VERSION = '2026-07-28';
 const EXTENSION = 'io.modelcontextprotocol/tasks';
@@ -56,6 +57,10 @@ const respond = request =>
 
 // ---- connections ---------------------------------------------------------
 
+/** URL may be stdio: and a JSON array, a command to start and speak to. */
+const transport = () =>
+  commandOf(url) ? new StdioClientTransport(commandOf(url)) : new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+
 async function connect({ capabilities = withTasks } = {}) {
   const client = new Client(clientInfo, { capabilities, versionNegotiation: { mode: { pin: VERSION } } });
   client.seen = { logs: [], updated: [], listChanged: 0 };
@@ -65,7 +70,7 @@ async function connect({ capabilities = withTasks } = {}) {
   client.setNotificationHandler('notifications/message', ({ params }) => void client.seen.logs.push(`${params.level}: ${params.data}`));
   client.setNotificationHandler('notifications/resources/updated', ({ params }) => void client.seen.updated.push(params.uri));
   client.setNotificationHandler('notifications/tools/list_changed', () => void client.seen.listChanged++);
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
+  await client.connect(transport());
   closers.push(() => client.close());
   return client;
 }
@@ -522,7 +527,7 @@ const scenarios = {
   /** Negotiation as a host that knows both eras does it. */
   async auto() {
     const client = new Client(clientInfo, { capabilities: inputs, versionNegotiation: { mode: 'auto' } });
-    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
+    await client.connect(transport());
     closers.push(() => client.close());
     step('auto', { era: client.getProtocolEra(), protocolVersion: client.getNegotiatedProtocolVersion() });
     printResult('result', await client.callTool({ name: 'greet', arguments: { name: 'Ada' } }));
@@ -531,7 +536,7 @@ const scenarios = {
   async 'legacy-era'() {
     const client = new Client(clientInfo, { capabilities: { elicitation: { form: {} } } });
     client.setRequestHandler('elicitation/create', ({ params }) => elicit(params));
-    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
+    await client.connect(transport());
     closers.push(() => client.close());
     step('legacy', { era: client.getProtocolEra(), protocolVersion: client.getNegotiatedProtocolVersion() });
     printResult('result', await client.callTool({ name: 'greet', arguments: { name: 'Ada' } }));

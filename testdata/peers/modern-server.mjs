@@ -9,7 +9,8 @@
 // Options: --port N, --poll MS (poll interval, 100), --ttl MS (life of a task,
 // 600000), --mode auto|sse|json (response mode), --no-tasks (no extension),
 // --more (further tools, see `more`), --legacy (also the SDK's own stateless
-// 2025 serving; off: modern only).
+// 2025 serving; off: modern only), --stdio (serves standard input and output;
+// listen streams then know no `taskIds`).
 import { randomUUID } from 'node:crypto';
 import {
   LOG_LEVEL_META_KEY,
@@ -23,6 +24,7 @@ import {
   createRequestStateCodec,
   inputRequired
 } from '@modelcontextprotocol/server';
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { z } from 'zod';
 import { parseArgs, readJson, serve, sleep, text } from './lib.mjs';
@@ -470,7 +472,8 @@ function listen(req, res, message) {
   });
 }
 
-serve(options, async (req, res) => {
+if (options.stdio) serveStdio(build, { legacy: options.legacy ? 'serve' : 'reject' });
+else serve(options, async (req, res) => {
   if (new URL(req.url, 'http://peer').pathname !== '/mcp') return res.writeHead(404).end();
   if (req.method !== 'POST') return node(req, res);
   const body = await readJson(req);

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -50,6 +51,20 @@ func fail(name string, err error) {
 		return
 	}
 	step(name, fields{"error": err.Error()})
+}
+
+// transportTo is what leads to url: an endpoint, or "stdio:" and a JSON array, a
+// command to start.
+func transportTo(url string) mcp.Transport {
+	raw, ok := strings.CutPrefix(url, "stdio:")
+	if !ok {
+		return &mcp.StreamableClientTransport{Endpoint: url}
+	}
+	var argv []string
+	if err := json.Unmarshal([]byte(raw), &argv); err != nil || len(argv) == 0 {
+		panic("stdio: wants a JSON array of a command")
+	}
+	return &mcp.CommandTransport{Command: exec.Command(argv[0], argv[1:]...)}
 }
 
 type peer struct {
@@ -127,7 +142,7 @@ func execute(ctx context.Context, url string, run func(context.Context, *peer) e
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "gosdk-peer-client", Version: "1.0.0"}, options)
 	client.AddRoots(&mcp.Root{URI: "file:///peer", Name: "peer"})
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	session, err := client.Connect(ctx, transportTo(url), &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}

@@ -1,0 +1,315 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Variables of a peer process: pidsVar names a file it appends its number to,
+// familyVar makes it start a process in a session of its own that ignores what
+// can be ignored.
+const (
+	pidsVar   = "TASKBRIDGE_TEST_PIDS"
+	familyVar = "TASKBRIDGE_TEST_FAMILY"
+)
+
+func init() {
+	if os.Getenv(asPeer) == "stubborn" {
+		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+		notePID()
+		time.Sleep(2 * time.Minute)
+		os.Exit(0)
+	}
+	if os.Getenv(asPeer) == "" {
+		return
+	}
+	if os.Getenv(familyVar) != "" {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), asPeer+"=stubborn")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := cmd.Start(); err != nil {
+			panic(err)
+		}
+	}
+	notePID()
+}
+
+func notePID() {
+	name := os.Getenv(pidsVar)
+	if name == "" {
+		return
+	}
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Fprintln(f, os.Getpid())
+	f.Close()
+}
+
+// pids are the processes that noted themselves.
+func pids(t *testing.T, file string) (out []int) {
+	t.Helper()
+	raw, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(raw)) {
+		if n, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && strings.HasSuffix(line, "\n") {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// living says whether a process runs; a zombie does not.
+func living(pid int) bool {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		if _, noProc := os.Stat("/proc/self/stat"); noProc != nil {
+			return syscall.Kill(pid, 0) == nil
+		}
+		return false
+	}
+	fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
+	return len(fields) > 0 && fields[0][0] != 'Z'
+}
+
+func noneLeft(t *testing.T, file string) {
+	t.Helper()
+	end := time.Now().Add(10 * time.Second)
+	for {
+		var left []int
+		for _, pid := range pids(t, file) {
+			if living(pid) {
+				left = append(left, pid)
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			for _, pid := range left {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			t.Fatalf("processes %v are left after 10 s", left)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// killChild kills the newest child.
+func killChild(t *testing.T, file string) {
+	t.Helper()
+	all := pids(t, file)
+	if len(all) == 0 {
+		t.Fatal("no child")
+	}
+	if err := syscall.Kill(all[len(all)-1], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKill_Child: the server's process is killed in the middle of a call, a
+// task and a question. Each caller gets one answer, which says what happened;
+// the task has failed; the next call is served by a new process.
+func TestKill_Child(t *testing.T) {
+	for _, clientModern := range []bool{false, true} {
+		for _, serverModern := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s client, %s server", eraName(clientModern), eraName(serverModern)), func(t *testing.T) {
+				before := runtime.NumGoroutine()
+				file := filepath.Join(t.TempDir(), "pids")
+				c := startStdio(t, clientModern, append([]string{"-e", pidsVar + "=" + file}, peerArgs(t, serverModern, true)...)...)
+				c.hold = true
+				if !clientModern {
+					c.initialize()
+				}
+				killedInCall(t, c, file)
+				killedInTask(t, c, file)
+				killedInQuestion(t, c, file, serverModern)
+				if code := c.end(); code != exitOK {
+					t.Errorf("exit %d", code)
+				}
+				noneLeft(t, file)
+				eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+1 })
+			})
+		}
+	}
+}
+
+func killedInCall(t *testing.T, c *lineClient, file string) {
+	t.Helper()
+	if got := c.tool("greet", map[string]any{"name": "Ada"}); got != "Hello, Ada!" {
+		t.Fatalf("greet: %s", got)
+	}
+	_, answer := c.begin("tools/call", map[string]any{"name": "slow_plain", "arguments": map[string]any{"seconds": 60}})
+	_, other := c.begin("tools/call", map[string]any{"name": "slow_plain", "arguments": map[string]any{"seconds": 60}})
+	time.Sleep(50 * time.Millisecond) // so that they are in the child, mostly
+	killChild(t, file)
+	for _, ch := range []chan lineMessage{answer, other} {
+		if m := c.wait("killed", ch); m.Error == nil || !strings.Contains(m.Error.Message, "killed") {
+			t.Errorf("the caller got %s %+v", m.Result, m.Error)
+		}
+	}
+	if got := c.tool("greet", map[string]any{"name": "Bob"}); got != "Hello, Bob!" {
+		t.Errorf("after the restart: %s", got)
+	}
+}
+
+func killedInTask(t *testing.T, c *lineClient, file string) {
+	t.Helper()
+	var created struct {
+		TaskID string
+		Task   struct{ TaskID string }
+	}
+	c.must("tools/call", map[string]any{"name": "slow_compute", "arguments": map[string]any{"seconds": 60}, "task": map[string]any{}}, &created)
+	id := created.TaskID + created.Task.TaskID
+	if id == "" {
+		t.Fatal("no task")
+	}
+	var wait chan lineMessage
+	if !c.modern {
+		_, wait = c.begin("tasks/result", map[string]any{"taskId": id})
+		time.Sleep(50 * time.Millisecond)
+	}
+	killChild(t, file)
+	var task struct {
+		Status, StatusMessage string
+		Error                 json.RawMessage
+	}
+	eventually(t, "task failed", func() bool {
+		c.must("tasks/get", map[string]any{"taskId": id}, &task)
+		return task.Status == "failed"
+	})
+	if !strings.Contains(task.StatusMessage, "killed") || c.modern && task.Error == nil {
+		t.Errorf("task: %+v", task)
+	}
+	if wait != nil {
+		if m := c.wait("tasks/result", wait); m.Error == nil {
+			t.Errorf("tasks/result: %s", m.Result)
+		}
+	}
+}
+
+func killedInQuestion(t *testing.T, c *lineClient, file string, serverModern bool) {
+	t.Helper()
+	_, answer := c.begin("tools/call", map[string]any{"name": "ask_name"})
+	if c.modern {
+		// It is parked, so its answer has come; the retry hears of the end.
+		var r struct {
+			ResultType, RequestState string
+			InputRequests            map[string]json.RawMessage
+		}
+		if m := c.wait("ask_name", answer); m.Error != nil || json.Unmarshal(m.Result, &r) != nil || r.ResultType != "input_required" {
+			t.Fatalf("ask_name: %s %+v", m.Result, m.Error)
+		}
+		killChild(t, file)
+		answers := map[string]any{}
+		for key := range r.InputRequests {
+			answers[key] = map[string]any{"action": "accept", "content": map[string]any{"name": "Ada"}}
+		}
+		c.call("tools/call", map[string]any{"name": "ask_name", "inputResponses": answers, "requestState": r.RequestState})
+	} else {
+		eventually(t, "question", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.asked) == 1 })
+		killChild(t, file)
+		if !serverModern { // a modern server has answered, and knows of nothing that waits
+			if m := c.wait("ask_name", answer); m.Error == nil {
+				t.Errorf("ask_name: %s", m.Result)
+			}
+		}
+		c.send(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"Ada"}}}`, c.asked[0].ID)
+		if serverModern {
+			c.wait("ask_name", answer)
+		}
+	}
+	if got := c.tool("greet", map[string]any{"name": "Eve"}); got != "Hello, Eve!" {
+		t.Errorf("after the question: %s", got)
+	}
+}
+
+// stdioProcess is taskbridge stdio in a process of its own, before a legacy
+// server with a family.
+func stdioProcess(t *testing.T) (cmd *exec.Cmd, in io.WriteCloser, out *os.File, file string, done chan error) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "pids")
+	cmd = exec.Command(os.Args[0], "stdio", "--drain-timeout", "200ms",
+		"-e", pidsVar+"="+file, "-e", familyVar+"=1", "-e", asPeer+"=legacy", "--upstream-era", "legacy", "--", os.Args[0])
+	cmd.Env = append(os.Environ(), asCommand+"=1", "GORACE=atexit_sleep_ms=0")
+	stderr := new(buffer)
+	cmd.Stderr = stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	done = make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		r.Close()
+		if t.Failed() {
+			t.Log(stderr)
+		}
+	})
+	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	if n, err := r.Read(make([]byte, 4096)); n == 0 {
+		t.Fatalf("no answer: %v", err)
+	}
+	eventually(t, "the family is there", func() bool { return len(pids(t, file)) >= 2 })
+	return cmd, in, r, file, done
+}
+
+func ended(t *testing.T, done chan error) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("taskbridge still runs after 10 s")
+	}
+}
+
+// TestSafetyS54_ClientDies: whatever ends the client or the proxy, no process
+// is left after 10 s, not even a stubborn one in a session of its own.
+func TestSafetyS54_ClientDies(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("processes in sessions of their own are found on Linux only")
+	}
+	for name, end := range map[string]func(cmd *exec.Cmd, in io.WriteCloser, out *os.File){
+		"standard input ends": func(_ *exec.Cmd, in io.WriteCloser, _ *os.File) { in.Close() },
+		"standard output closed in the middle of a write": func(_ *exec.Cmd, in io.WriteCloser, out *os.File) {
+			fmt.Fprintln(in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"big","arguments":{"bytes":4000000}}}`)
+			_, _ = io.ReadFull(out, make([]byte, 100_000))
+			out.Close()
+		},
+		"SIGHUP":  func(cmd *exec.Cmd, _ io.WriteCloser, _ *os.File) { _ = cmd.Process.Signal(syscall.SIGHUP) },
+		"SIGTERM": func(cmd *exec.Cmd, _ io.WriteCloser, _ *os.File) { _ = cmd.Process.Signal(syscall.SIGTERM) },
+		"SIGKILL": func(cmd *exec.Cmd, _ io.WriteCloser, _ *os.File) { _ = cmd.Process.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd, in, out, file, done := stdioProcess(t)
+			end(cmd, in, out)
+			ended(t, done)
+			noneLeft(t, file)
+		})
+	}
+}
