@@ -41,7 +41,7 @@ func overStdio(t testing.TB, server ...string) string {
 	return stdioAddress(t, append([]string{bin, "stdio", "--log-level", "warn"}, server...)...)
 }
 
-func absolute(t testing.TB, argv []string) []string {
+func absoluteScripts(t testing.TB, argv []string) []string {
 	t.Helper()
 	out := slices.Clone(argv)
 	for i, a := range out {
@@ -84,7 +84,7 @@ func TestRealStdio_SameEra(t *testing.T) {
 		"server-everything":      {legacyClient, everythingStdio, []string{"everything", "everything-task", "everything-question"}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			argv := absolute(t, c.server.argv(t))
+			argv := absoluteScripts(t, c.server.argv(t))
 			if !fullE2E() {
 				c.names = c.names[:c.quick]
 			} else if name == "TypeScript SDK, legacy" {
@@ -130,7 +130,7 @@ func TestRealStdio_OtherEra(t *testing.T) {
 			if !fullE2E() {
 				c.names = c.names[:c.quick]
 			}
-			process := overStdio(t, append([]string{"--"}, absolute(t, c.process.argv(t))...)...)
+			process := overStdio(t, append([]string{"--"}, absoluteScripts(t, c.process.argv(t))...)...)
 			remote := overStdio(t, startServer(t, c.http))
 			t.Run("scenarios", func(t *testing.T) {
 				for _, scenario := range c.names {
