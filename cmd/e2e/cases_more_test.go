@@ -276,3 +276,58 @@ func TestCaseB49_UndeclaredModes(t *testing.T) {
 		}
 	}
 }
+
+// A server that speaks 2026-06-30 only serves every client; each hears the
+// errors under the numbers of its own revision.
+func TestServerOf20260630(t *testing.T) {
+	server := newScripted(t, translate.Modern, func(c *scriptCall) bool {
+		switch {
+		case c.ID == nil:
+			return false
+		case c.R.Header.Get("Mcp-Protocol-Version") != translate.V20260630 || !strings.Contains(string(c.Params), translate.V20260630):
+			c.JSON(400, `{"jsonrpc":"2.0","id":`+string(c.ID)+`,"error":{"code":-32004,"message":"v","data":{"supported":["2026-06-30"]}}}`)
+		case c.Method == "server/discover":
+			c.Result(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-06-30"],"capabilities":{"tools":{}}}`)
+		case c.Tool == "needs":
+			c.JSON(400, `{"jsonrpc":"2.0","id":`+string(c.ID)+`,"error":{"code":-32003,"message":"m","data":{"requiredCapabilities":{"roots":{}}}}}`)
+		default:
+			return false
+		}
+		return true
+	})
+	g := newRig(t, server.URL, rigOptions{})
+	for _, version := range []string{translate.V20251125, translate.V20260630, translate.V20260728} {
+		t.Run(version, func(t *testing.T) {
+			f, _ := translate.Lookup(version)
+			c := newCaller(t, g, f.Era, "")
+			send := func(method, name, members string) rawReply {
+				h := c.headers(method, name)
+				if f.Era == translate.Modern {
+					h["Mcp-Protocol-Version"] = []string{version}
+				}
+				params := strings.ReplaceAll(c.params(members), translate.V20260728, version)
+				return c.post(h, request("1", method, params))
+			}
+			if r := send("tools/call", "plain", `"name":"plain"`); r.Text() != "fine" {
+				t.Errorf("call: %s", r)
+			}
+			want := -32021
+			if version == translate.V20260630 {
+				want = -32003
+			}
+			if r := send("tools/call", "needs", `"name":"needs"`); r.Code() != want || f.Era == translate.Modern && r.Status != 400 {
+				t.Errorf("missing capability: %s, want %d", r, want)
+			}
+			if f.Era == translate.Modern {
+				if r := send("server/discover", "", ""); !strings.Contains(string(r.Body), `"`+version+`"`) {
+					t.Errorf("discover: %s", r)
+				}
+				// Ours has the same numbers.
+				want := translate.CodeFor(-32020, version)
+				if r := send("tools/call", "other", `"name":"plain"`); r.Status != 400 || r.Code() != want {
+					t.Errorf("header mismatch: %s, want %d", r, want)
+				}
+			}
+		})
+	}
+}
