@@ -38,7 +38,7 @@ type clientLog struct {
 	ID      []byte   `json:",omitempty"` // of the request; empty: a GET stream
 	Reader  string   `json:",omitempty"` // client stream of the present connection, if there is one
 	Over    bool     `json:",omitempty"` // the last event is in the log
-	Last    uint64   `json:",omitempty"` // its number
+	Last    uint64   `json:",omitempty"` // the number of the last message then
 	Index   string   `json:",omitempty"`
 	Asked   []uint64 `json:",omitempty"` // events that are requests to the client
 }
@@ -192,10 +192,10 @@ func (l *streamLog) add(o Out) string {
 		l.r.tellLog(l.stream, "drop", nil)
 		return ""
 	}
-	l.last.Store(seq)
 	if o.Raw == nil {
 		return ""
 	}
+	l.last.Store(seq)
 	l.given.Store(true)
 	return l.token + strconv.FormatUint(seq, 10)
 }
@@ -304,6 +304,9 @@ func (r *Runner) keepAway(l *clientLog, o Out) {
 		return
 	}
 	if o.Final {
+		if o.Raw == nil {
+			seq-- // what came before is the last message
+		}
 		r.overLog(l.Stream, seq)
 	}
 }

@@ -28,7 +28,7 @@ func (r *Runner) legacyGet(ev Event, s *ClientStream) {
 	}
 	if l, kept := r.clientLog(id.stream); kept && l.Session == ev.Session.ID {
 		if l.Over && id.seq >= l.Last {
-			s.Send(Out{Final: true}) // the client has it all
+			r.nothingLeft(ev, id, s)
 			return
 		}
 		r.resumeLog(l, id, ev.Session, s)
@@ -44,6 +44,21 @@ func (r *Runner) legacyGet(ev Event, s *ClientStream) {
 		return
 	}
 	s.Send(r.lostReply(id.id))
+}
+
+// nothingLeft: the client has all of a stream that is over. One of the
+// session's own begins anew. For that of a request, which was cancelled if it
+// has no answer, there is no stream to offer, and 405 says so (2025-11-25
+// basic/transports, Listening for Messages); clients come back again and again
+// to a stream that just ends.
+func (r *Runner) nothingLeft(ev Event, id eventID, s *ClientStream) {
+	if id.get {
+		r.newGet(ev, s)
+		return
+	}
+	out := refusal(translate.Legacy, jsonrpc.ID{}, translate.CondVerb, "this stream is over; nothing more comes on it", nil)
+	out.Header = http.Header{"Allow": {"POST, DELETE"}}
+	s.Send(out)
 }
 
 // newGet opens a new GET stream. Those its client has left are over: without

@@ -81,7 +81,9 @@ func TestResume_StreamsOfASession(t *testing.T) {
 			if id := lostReply(t, c.get(strings.TrimSuffix(first.ID, "1")+"0")); id != want {
 				t.Errorf("the lost reply is that of %d, want %d", id, want)
 			}
-			other.get(last.ID).end() // another session's are its own
+			if s := other.get(last.ID); s.Status != 405 { // another session's are its own
+				t.Errorf("the other session's stream: %d", s.Status)
+			}
 		})
 	}
 }

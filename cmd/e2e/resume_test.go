@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -259,7 +260,9 @@ func TestResume_LostReply(t *testing.T) {
 		}
 		again.want("stepped")
 		again.end()
-		c.get(last.ID).end()
+		if done := c.get(last.ID); done.Status != 405 {
+			t.Errorf("nothing is left: %d", done.Status)
+		}
 		if r := c.do(t.Context(), "DELETE", c.headers("", ""), ""); r.Status != 200 {
 			t.Errorf("DELETE: %s", r)
 		}
@@ -398,4 +401,57 @@ func TestResume_ReplyNoLongerKept(t *testing.T) {
 			back.end()
 		})
 	})
+}
+
+// A cancelled request has no answer: its stream ends, and a client that comes
+// back for more is told that there is none, instead of coming back for ever.
+func TestResume_CancelledRequest(t *testing.T) {
+	for runners := 1; runners <= 2; runners++ {
+		s := newStepper()
+		server := newScripted(t, translate.Modern, tools(map[string]func(c *scriptCall){"steps": s.run}))
+		g := newRig(t, server.URL, rigOptions{Runners: runners})
+		c := newCaller(t, g, translate.Legacy, "")
+		post := c.openTool("steps")
+		prime := <-post.events
+		one := post.want(`"progress":1}`)
+		if r := c.post(c.headers("", ""), fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, c.id)); r.Status != 202 {
+			t.Errorf("cancel: %s", r)
+		}
+		post.end()
+		eventually(t, "the stream is over", func() bool { return g.logs()[0].Over })
+		if back := c.get(one.ID); back.Status != 405 {
+			t.Errorf("nothing is left: %d", back.Status)
+		}
+		back := c.get(prime.ID)
+		back.want(`"progress":1}`)
+		back.end()
+	}
+}
+
+// A server that ends its GET stream: the client that comes back for it gets a
+// new one.
+func TestResume_GetStreamThatEnded(t *testing.T) {
+	var opened atomic.Int32
+	server := newScripted(t, translate.Legacy, func(c *scriptCall) bool {
+		if c.R.Method != http.MethodGet {
+			return false
+		}
+		c.Begin()
+		c.Events(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`, opened.Add(1)))
+		if opened.Load() > 1 {
+			c.Wait()
+		}
+		return true
+	})
+	g := newRig(t, server.URL, rigOptions{})
+	c := newCaller(t, g, translate.Legacy, "")
+	get := c.get("")
+	prime := <-get.events
+	one := get.want(`"data":1`)
+	get.end()
+	eventually(t, "the stream is over", func() bool { return g.logs()[0].Over })
+	rest := c.get(prime.ID)
+	rest.want(`"data":1`)
+	rest.end()
+	c.get(one.ID).want(`"data":2`)
 }
