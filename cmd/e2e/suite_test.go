@@ -159,10 +159,12 @@ func TestSuite(t *testing.T) {
 			r.put(r.direct, setModern, runSuite(t, startServer(t, modernServer)))
 		})
 		for _, c := range suiteCells {
-			t.Run(c.name(), func(t *testing.T) {
-				t.Parallel()
-				c.run(t, r)
-			})
+			for _, f := range suiteForms() {
+				t.Run(c.name()+f.suffix, func(t *testing.T) {
+					t.Parallel()
+					c.run(t, r, f)
+				})
+			}
 			if c.set == setModern {
 				t.Run(c.name()+", tasks", func(t *testing.T) {
 					t.Parallel()
@@ -175,7 +177,9 @@ func TestSuite(t *testing.T) {
 		return
 	}
 	for _, c := range suiteCells {
-		t.Run(c.name(), func(t *testing.T) { c.check(t, r) })
+		for _, f := range suiteForms() {
+			t.Run(c.name()+f.suffix, func(t *testing.T) { c.check(t, r, f) })
+		}
 	}
 	for set := range r.clientsThrough {
 		t.Run(set+", clients", func(t *testing.T) { checkClients(t, r, set) })
@@ -183,9 +187,30 @@ func TestSuite(t *testing.T) {
 	checkSuiteFile(t, r)
 }
 
+// suiteForm is a form of the bridge; the document shows the first, whose suffix
+// is empty.
+type suiteForm struct {
+	suffix string
+	o      bridgeOptions
+}
+
+// suiteForms are all in full runs: two runners on a store and a forgetful one
+// must do as well.
+func suiteForms() (list []suiteForm) {
+	for i, f := range forms {
+		switch {
+		case i == 0:
+			list = append(list, suiteForm{o: f.o})
+		case fullE2E():
+			list = append(list, suiteForm{", " + f.name, f.o})
+		}
+	}
+	return list
+}
+
 // run plays a cell's scenarios through the proxy.
-func (c suiteCell) run(t *testing.T, r *suiteResults) {
-	b := newBridge(t, startGoSDKServer(t, c.behind), bridgeOptions{})
+func (c suiteCell) run(t *testing.T, r *suiteResults, f suiteForm) {
+	b := newBridge(t, startGoSDKServer(t, c.behind), f.o)
 	run := runSuite(t, b.URL, "--requirements", c.set)
 	for _, name := range c.own {
 		if run[name].Verdict != "fail" {
@@ -193,10 +218,10 @@ func (c suiteCell) run(t *testing.T, r *suiteResults) {
 		}
 	}
 	if len(c.own) > 0 {
-		b := newBridge(t, startServer(t, goPeer("gosdk-questions", "-era", c.behind)), bridgeOptions{})
+		b := newBridge(t, startServer(t, goPeer("gosdk-questions", "-era", c.behind)), f.o)
 		maps.Copy(run, runSuite(t, append([]string{b.URL, "--spec-version", c.set}, c.own...)...))
 	}
-	r.put(r.cells, c.name(), run)
+	r.put(r.cells, c.name()+f.suffix, run)
 }
 
 // suiteTasks plays the tasks-* scenarios with a tasks server of an era behind.
@@ -210,8 +235,8 @@ func suiteTasks(t *testing.T, behind string) suiteRun {
 }
 
 // check compares a cell with the direct run.
-func (c suiteCell) check(t *testing.T, r *suiteResults) {
-	direct, through := r.direct[c.set], r.cells[c.name()]
+func (c suiteCell) check(t *testing.T, r *suiteResults, f suiteForm) {
+	direct, through := r.direct[c.set], r.cells[c.name()+f.suffix]
 	if !c.mixed && len(c.baseline) > 0 || len(c.baseline) > 3 {
 		t.Errorf("%d baseline lines", len(c.baseline))
 	}
@@ -226,6 +251,7 @@ func (c suiteCell) check(t *testing.T, r *suiteResults) {
 		worse := suiteWorse(d, got)
 		reason, listed := c.baseline[name]
 		switch {
+		case !ran && f.suffix != "" && strings.HasPrefix(name, "tasks-"): // TestReal_* play tasks in all forms
 		case !ran:
 			t.Errorf("%s did not run", name)
 		case len(worse) > 0 && !listed:
