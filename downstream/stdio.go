@@ -63,7 +63,7 @@ func ServeStdio(ctx context.Context, o StdioOptions) error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &stdioServer{o: o, flying: map[string]*flight{}, free: make(chan struct{}, maxFlying)}
+	s := &stdioServer{o: o, out: lines.NewWriter(o.Out), flying: map[string]*flight{}, free: make(chan struct{}, maxFlying)}
 	s.ctx, s.end = context.WithCancelCause(ctx)
 	defer s.end(nil)
 	return s.serve()
@@ -82,7 +82,7 @@ type stdioServer struct {
 	free chan struct{}
 
 	wmu sync.Mutex // held while a message is written
-	buf []byte     // with wmu
+	out *lines.Writer
 
 	mu     sync.Mutex // protects the fields below
 	flying map[string]*flight
@@ -532,12 +532,7 @@ func (s *stdioServer) show(stream string, raw []byte) {
 func (s *stdioServer) write(raw []byte) {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	s.buf = append(jsonrpc.Compact(s.buf[:0], raw), '\n')
-	_, err := s.o.Out.Write(s.buf)
-	if cap(s.buf) > keptBuffer {
-		s.buf = nil
-	}
-	if err != nil {
+	if err := s.out.Write(raw); err != nil {
 		s.end(fmt.Errorf("%w: %w", ErrClientGone, err))
 	}
 }

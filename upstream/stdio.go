@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"taskbridge/session"
-	"taskbridge/translate/jsonrpc"
 	"taskbridge/translate/lines"
 	"taskbridge/upstream/child"
 )
@@ -119,6 +118,7 @@ type childChannel struct {
 	name string
 	proc *child.Process
 	r    *lines.Reader
+	w    *lines.Writer
 	late *time.Timer // read's own
 	quit func(error)
 }
@@ -136,7 +136,7 @@ func (s *Stdio) start(_ context.Context, name string, _ session.Target) (channel
 		return nil, s.fail(session.FailProcess, s.hidden("the server process could not be started", err.Error()))
 	}
 	s.log.Debug("started a server process", "process", name, "pid", proc.PID())
-	return &childChannel{s: s, name: name, proc: proc}, nil
+	return &childChannel{s: s, name: name, proc: proc, w: lines.NewWriter(proc.Stdin())}, nil
 }
 
 func (c *childChannel) start(giveUp func(error)) {
@@ -156,14 +156,10 @@ func (c *childChannel) start(giveUp func(error)) {
 	c.r = lines.NewReader(c.proc.Stdout(), o)
 }
 
-// pack makes a line. Line ends between the tokens of a message would end it
-// early (2026-07-28 stdio).
-func (c *childChannel) pack(raw []byte) []byte {
-	return append(jsonrpc.Compact(make([]byte, 0, len(raw)+1), raw), '\n')
-}
+func (c *childChannel) pack(raw []byte) []byte { return raw }
 
-func (c *childChannel) write(line []byte) error {
-	if _, err := c.proc.Stdin().Write(line); err != nil {
+func (c *childChannel) write(msg []byte) error {
+	if err := c.w.Write(msg); err != nil {
 		return errors.New("it closed its standard input")
 	}
 	return nil

@@ -313,3 +313,46 @@ func TestSafetyS54_ClientDies(t *testing.T) {
 		})
 	}
 }
+
+// memoryOf is what a process has in memory, and had at most, in bytes.
+func memoryOf(t *testing.T, pid int) (now, most int64) {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Skip("reads /proc")
+	}
+	for line := range strings.Lines(string(raw)) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		n, _ := strconv.ParseInt(f[1], 10, 64)
+		switch f[0] {
+		case "VmRSS:":
+			now = n << 10
+		case "VmHWM:":
+			most = n << 10
+		}
+	}
+	return now, most
+}
+
+// TestCaseB59_StdioMemory: a message of 12 MiB takes at most four times its
+// size on its way through.
+func TestCaseB59_StdioMemory(t *testing.T) {
+	cmd, in, out, _, done := stdioProcess(t)
+	before, _ := memoryOf(t, cmd.Process.Pid)
+	const size = 12 << 20
+	fmt.Fprintf(in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"big","arguments":{"bytes":%d}}}`+"\n", size)
+	if _, err := io.CopyN(io.Discard, out, size); err != nil {
+		t.Fatal(err)
+	}
+	_, most := memoryOf(t, cmd.Process.Pid)
+	if grown := most - before; grown > 4*size {
+		t.Errorf("it took %d MiB for a message of %d MiB", grown>>20, size>>20)
+	} else {
+		t.Logf("it took %d MiB for a message of %d MiB", grown>>20, size>>20)
+	}
+	in.Close()
+	ended(t, done)
+}
