@@ -45,7 +45,7 @@ func TestCaseB11_BlockingResult(t *testing.T) {
 }
 
 func TestCaseB12_InputRequiredNeverSeen(t *testing.T) {
-	runCase(t, "modern-question-get", "modern-question-result", "legacy-question-on-get")
+	runCase(t, "modern-question-get", "modern-question-result", "modern-question-no-get", "legacy-question-on-get")
 }
 
 func TestCaseB14_RelatedTaskMetadata(t *testing.T) {
@@ -61,7 +61,7 @@ func TestCaseB18_URLElicitationBetweenLegacyPeers(t *testing.T) {
 }
 
 func TestCaseB18_URLElicitation(t *testing.T) {
-	runCase(t, "modern-url-required", "modern-url-refused", "legacy-input-rounds")
+	runCase(t, "modern-url-required", "modern-url-refused", "modern-question-no-get", "legacy-input-rounds")
 }
 
 func TestCaseB22_DisconnectVersusCancel(t *testing.T) {
