@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"slices"
 
 	"taskbridge/translate/jsonrpc"
 )
@@ -97,12 +98,9 @@ type fitting struct {
 }
 
 func (f *fitting) lose(l Loss) {
-	for _, have := range f.lost {
-		if have == l {
-			return
-		}
+	if !slices.Contains(f.lost, l) {
+		f.lost = append(f.lost, l)
 	}
-	f.lost = append(f.lost, l)
 }
 
 // fragment edits a value with everything in it open. One that cannot be read,
