@@ -6,6 +6,7 @@ toolchain go1.26.8
 
 require (
 	github.com/andybalholm/brotli v1.3.0
+	github.com/gorilla/websocket v1.5.3
 	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/prometheus/client_golang v1.25.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3

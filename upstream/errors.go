@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -56,14 +57,15 @@ func (h *HTTP) sendError(s *stream, err error, reached bool) *session.DialError 
 		verb = "connect to "
 	}
 	text := verb + s.e.shown + ": " + plain(err)
-	if advice := h.advice(err); advice != "" {
+	if advice := dialAdvice(err, h.opts.ConnectTimeout, "http"); advice != "" {
 		text += " (" + advice + ")"
 	}
 	return s.e.fail(kind, &textError{text, err})
 }
 
-// advice is what to do about err, where we know.
-func (h *HTTP) advice(err error) string {
+// dialAdvice is what to do about err, where we know. plain is the scheme without
+// TLS.
+func dialAdvice(err error, timeout time.Duration, plain string) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "if the server's certificate is right, give its authority with --upstream-ca FILE"
 	}
@@ -74,13 +76,13 @@ func (h *HTTP) advice(err error) string {
 		return "check the host name in the URL"
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
-		return "the server speaks plain HTTP there: use http://"
+		return "the server speaks plain HTTP there: use " + plain + "://"
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return "is the server running, and listening on that port?"
 	}
 	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
-		return fmt.Sprintf("no connection within %v; see --connect-timeout", h.opts.ConnectTimeout)
+		return fmt.Sprintf("no connection within %v; see --connect-timeout", timeout)
 	}
 	return ""
 }

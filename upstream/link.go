@@ -25,10 +25,9 @@ const (
 	// they do not know (2026-07-28 stdio, Backward Compatibility).
 	probeSilence = 10 * time.Second
 	// A link that ended by itself within steady is made anew after a pause that
-	// doubles from firstPause to lastPause.
+	// doubles from firstPause to linkOptions.longest.
 	steady     = 30 * time.Second
 	firstPause = 500 * time.Millisecond
-	lastPause  = 30 * time.Second
 	// maxPauses bounds the principals whose new links are held back.
 	maxPauses = 1000
 )
@@ -71,8 +70,14 @@ type linkOptions struct {
 	open func(ctx context.Context, name string, target session.Target) (channel, error)
 	// key says which modern callers share a link: those of one key.
 	key func(session.Target) string
-	// owner is whose new links are held back when one ended early.
-	owner func(session.Target) session.Principal
+	// owner is whose new links are held back when one ended early, prober whose
+	// probes are.
+	owner, prober func(session.Target) session.Principal
+	// longest is the most a new link is held back.
+	longest time.Duration
+	// idle ends a modern link nobody has used for so long (0: never), and any
+	// unused one where Max is reached.
+	idle time.Duration
 	// noun names a link in errors, kind in the attributes of log lines.
 	noun, kind string
 	fail       session.Fail // of what waits when a link ends
@@ -136,6 +141,9 @@ func newLinks(o linkOptions) *links {
 	// Their sizes are constants above zero.
 	s.pauses, _ = lru.New[session.Principal, pause](maxPauses)
 	s.lost, _ = lru.New[string, *grave](maxTracked)
+	if o.idle > 0 {
+		s.wg.Go(s.sweep)
+	}
 	return s
 }
 
@@ -220,6 +228,27 @@ func (c linkConn) Close() error { return nil }
 
 // Do implements session.Conn.
 func (c linkConn) Do(ctx context.Context, out session.Outgoing) (session.Stream, error) {
+	st, err := c.do(ctx, out)
+	if de, ok := errors.AsType[*session.DialError](err); ok && de.HTTP != nil && passing(de.Status) {
+		// What was said of the caller's credential, or of the moment, is the
+		// caller's to know, as over HTTP.
+		answer := c.s.statusStream(de.Status)
+		answer.env = de.HTTP
+		return answer, nil
+	}
+	return st, err
+}
+
+// passing statuses of an upgrade are for whom the link was to be.
+func passing(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return true
+	}
+	return false
+}
+
+func (c linkConn) do(ctx context.Context, out session.Outgoing) (session.Stream, error) {
 	switch verbOf(out) {
 	case http.MethodDelete:
 		return c.s.endSession(out.Session, c.target.Principal), nil
@@ -254,10 +283,21 @@ func (c linkConn) modern(ctx context.Context, m *jsonrpc.Message) (session.Strea
 			return c.s.said(g.about(m, true)), nil
 		}
 	}
-	p, err := c.s.modernLink(ctx, c.target)
-	if err != nil {
-		return nil, err
+	for {
+		p, err := c.s.modernLink(ctx, c.target)
+		if err != nil {
+			return nil, err
+		}
+		st, err := c.over(ctx, p, m)
+		if errors.Is(err, errUnused) {
+			continue // it was ended when this came
+		}
+		return st, err
 	}
+}
+
+// over sends a modern message over p.
+func (c linkConn) over(ctx context.Context, p *pipe, m *jsonrpc.Message) (session.Stream, error) {
 	if m.Kind != jsonrpc.Request {
 		// Its request ids are the sender's, and a cancel is the end of its stream.
 		if m.Method != "notifications/cancelled" {
@@ -285,6 +325,11 @@ func (c linkConn) legacy(ctx context.Context, id string, m *jsonrpc.Message) (se
 	}
 	switch m.Kind {
 	case jsonrpc.Request:
+		if f.key != c.s.o.key(c.target) {
+			// The link carries the credential it was made with, and this one is
+			// another: a new session has it.
+			return c.s.statusStream(http.StatusNotFound), nil
+		}
 		st := c.s.newStream(envelope(http.StatusOK, ""))
 		if err := p.request(ctx, f, m, st); err != nil {
 			return nil, err

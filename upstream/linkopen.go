@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"taskbridge/session"
@@ -17,6 +18,7 @@ func (s *links) spawn(ctx context.Context, owner session.Principal, target sessi
 	if err := s.wait(ctx, owner); err != nil {
 		return nil, err
 	}
+	s.makeRoom()
 	s.mu.Lock()
 	closed, full := s.closed, len(s.pipes)+s.opening >= s.o.Max
 	if !closed && !full {
@@ -35,7 +37,9 @@ func (s *links) spawn(ctx context.Context, owner session.Principal, target sessi
 		s.mu.Lock()
 		s.opening--
 		s.mu.Unlock()
-		s.early(owner)
+		if de := (*session.DialError)(nil); ctx.Err() == nil && !(errors.As(err, &de) && passing(de.Status)) {
+			s.early(owner)
+		}
 		return nil, err
 	}
 	p := s.newPipe(ch, name, modern, owner)
@@ -75,9 +79,9 @@ func (s *links) early(principal session.Principal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held, _ := s.pauses.Get(principal)
-	d := lastPause
+	d := s.o.longest
 	if held.times < 6 {
-		d = firstPause << held.times
+		d = min(d, firstPause<<held.times)
 	}
 	held.times++
 	held.until = time.Now().Add(d)
@@ -107,7 +111,7 @@ func (s *links) buried(p *pipe, why error) (g *grave) {
 			s.lost.Add(id, g)
 		}
 	}
-	if !alive || closed || owner == probePrincipal { // it was to end, or its probe tells
+	if !alive || closed || strings.HasPrefix(string(owner), string(probePrincipal)) { // it was to end, or its probe tells
 		return g
 	}
 	s.log.Warn("a "+s.o.noun+" ended by itself", s.o.kind, p.name, "why", why.Error())
@@ -270,7 +274,8 @@ func (c linkConn) open(ctx context.Context, m *jsonrpc.Message) (session.Stream,
 
 func (c linkConn) initialize(ctx context.Context, p *pipe, m *jsonrpc.Message) (*pipeStream, error) {
 	s := c.s
-	f := newFace(c.s.newSessionID(), c.target.Principal)
+	f := newFace(s.newSessionID(), c.target.Principal)
+	f.key = s.o.key(c.target)
 	st := s.newStream(envelope(http.StatusOK, f.id))
 	st.start = true
 	p.mu.Lock()
@@ -308,7 +313,7 @@ func (s *links) greeted(p *pipe, st *pipeStream, m *jsonrpc.Message) {
 // and its answer is everybody's.
 func (c linkConn) join(p *pipe, m *jsonrpc.Message) (session.Stream, error) {
 	f := newFace(c.s.newSessionID(), c.target.Principal)
-	f.shared = true
+	f.key, f.shared = c.s.o.key(c.target), true
 	p.mu.Lock()
 	if p.ended != nil {
 		p.mu.Unlock()

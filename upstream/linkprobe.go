@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,12 +12,12 @@ import (
 	"taskbridge/translate/jsonrpc"
 )
 
-// Probe finds out which era the server belongs to, in children of its own: some
-// servers exit on a first message they do not know, others never answer it
-// (2026-07-28 stdio, Backward Compatibility). The first child is asked
-// server/discover; when it exits, answers like no modern server does, or is
-// silent, a second one gets initialize, and the first good answer wins. A
-// modern child is kept for the callers to come. Errors are as Probe's.
+// Probe finds out which era the server belongs to, over links of its own: some
+// servers end on a first message they do not know, others never answer it
+// (2026-07-28 stdio, Backward Compatibility). The first link is asked
+// server/discover; when it ends, answers like no modern server does, or is
+// silent, a second one gets initialize, and the first good answer wins. A modern
+// link is kept for the callers to come. Errors are as Probe's.
 func (s *links) Probe(ctx context.Context, target session.Target, o ProbeOptions) (Result, error) {
 	if o.ClientName == "" {
 		o.ClientName = "taskbridge"
@@ -30,10 +31,10 @@ func (s *links) Probe(ctx context.Context, target session.Target, o ProbeOptions
 	pr := &linkProbe{s: s, target: target, o: o, answers: make(chan probeAnswer, 2)}
 	defer pr.end()
 	r, err := pr.run(ctx)
-	if err != nil && ctx.Err() == nil {
-		s.early(probePrincipal)
-	} else if err == nil {
-		s.pauses.Remove(probePrincipal)
+	if de := (*session.DialError)(nil); err == nil {
+		s.pauses.Remove(s.o.prober(target))
+	} else if ctx.Err() == nil && !(errors.As(err, &de) && passing(de.Status)) {
+		s.early(s.o.prober(target))
 	}
 	if err == nil && r.Dual && o.LegacyFace {
 		r = pr.legacyFace(ctx, r)
@@ -46,13 +47,13 @@ type linkProbe struct {
 	s       *links
 	target  session.Target
 	o       ProbeOptions
-	answers chan probeAnswer // one from each child
+	answers chan probeAnswer // one from each link
 	pipes   []*pipe
-	kept    *pipe // the child to be kept
+	kept    *pipe // the link to be kept
 	why     string
 }
 
-// probeAnswer is what a child had to say.
+// probeAnswer is what a server had to say over one link.
 type probeAnswer struct {
 	pipe   *pipe
 	modern bool // to server/discover
@@ -107,7 +108,7 @@ func (pr *linkProbe) run(ctx context.Context) (Result, error) {
 }
 
 // judge reads one answer: a result, or the revision to try initialize with, or
-// why this child is of no use.
+// why this link is of no use.
 func (pr *linkProbe) judge(ctx context.Context, a probeAnswer) (r Result, next string, err error) {
 	p := &prober{conn: openPipe{a.pipe, newFace("", "")}, o: pr.o}
 	switch {
@@ -115,7 +116,7 @@ func (pr *linkProbe) judge(ctx context.Context, a probeAnswer) (r Result, next s
 		return a.result, "", a.err
 	case a.err != nil && ctx.Err() != nil:
 		return Result{}, "", p.broken("server/discover", a.err)
-	case a.err != nil: // it exited
+	case a.err != nil: // it ended
 		pr.why = "server/discover: " + a.err.Error()
 		if pr.o.Pin == translate.Modern {
 			return Result{}, "", p.broken("server/discover", a.err)
@@ -140,7 +141,7 @@ func (pr *linkProbe) judge(ctx context.Context, a probeAnswer) (r Result, next s
 	return Result{}, next, nil
 }
 
-// failure is the error of a probe no child of which was of use: the last one
+// failure is the error of a probe no link of which was of use: the last one
 // tells most.
 func (pr *linkProbe) failure(failed []error) error {
 	if len(failed) == 0 {
@@ -149,7 +150,7 @@ func (pr *linkProbe) failure(failed []error) error {
 	return failed[len(failed)-1]
 }
 
-// askModern asks a child server/discover.
+// askModern asks over a link server/discover.
 func (pr *linkProbe) askModern(ctx context.Context) error {
 	p, err := pr.spawn(ctx, true)
 	if err != nil {
@@ -164,7 +165,7 @@ func (pr *linkProbe) askModern(ctx context.Context) error {
 	return nil
 }
 
-// askLegacy asks another child to initialize.
+// askLegacy asks over another link to initialize.
 func (pr *linkProbe) askLegacy(ctx context.Context, version string) error {
 	p, err := pr.spawn(ctx, false)
 	if err != nil {
@@ -179,10 +180,10 @@ func (pr *linkProbe) askLegacy(ctx context.Context, version string) error {
 	return nil
 }
 
-// spawn starts a child that is the probe's: how it ends is no reason to hold
+// spawn makes a link that is the probe's: how it ends is no reason to hold
 // others back.
 func (pr *linkProbe) spawn(ctx context.Context, modern bool) (*pipe, error) {
-	p, err := pr.s.spawn(ctx, probePrincipal, pr.target, modern)
+	p, err := pr.s.spawn(ctx, pr.s.o.prober(pr.target), pr.target, modern)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +191,7 @@ func (pr *linkProbe) spawn(ctx context.Context, modern bool) (*pipe, error) {
 	return p, nil
 }
 
-// legacyFace asks a dual-era server to initialize in a child of its own.
+// legacyFace asks a dual-era server to initialize over a link of its own.
 func (pr *linkProbe) legacyFace(ctx context.Context, r Result) Result {
 	p, err := pr.spawn(ctx, false)
 	if err != nil {
@@ -206,7 +207,7 @@ func (pr *linkProbe) legacyFace(ctx context.Context, r Result) Result {
 	return r
 }
 
-// end ends the probe's children but the one to be kept.
+// end ends the probe's links but the one to be kept.
 func (pr *linkProbe) end() {
 	for _, p := range pr.pipes {
 		if p == pr.kept && pr.s.keep(p, pr.target) {
@@ -216,7 +217,7 @@ func (pr *linkProbe) end() {
 	}
 }
 
-// keep makes a probe's child the shared modern one, if there is none.
+// keep makes a probe's link that of the target's modern callers, if there is none.
 func (s *links) keep(p *pipe, target session.Target) bool {
 	key := s.o.key(target)
 	if s.takeTurn(s.ctx, key) != nil {

@@ -57,6 +57,7 @@ type pipe struct {
 	faces     map[string]*face
 	ended     error         // why nothing more can be sent
 	gone      chan struct{} // closed with ended
+	used      time.Time     // when a request began or ended last
 	skipped   int
 	init      *jsonrpc.Message // answer to initialize, for those who share the link
 }
@@ -65,6 +66,7 @@ type pipe struct {
 type face struct {
 	id        string
 	principal session.Principal
+	key       string // linkOptions.key of who opened it
 	gets      []*pipeStream
 	calls     map[string]int64 // our ids by the sender's
 	pending   []*jsonrpc.Message
@@ -127,7 +129,7 @@ func (b *bounded[K]) drop(k K) {
 
 func (s *links) newPipe(ch channel, name string, modern bool, owner session.Principal) *pipe {
 	return &pipe{
-		s: s, ch: ch, name: name, modern: modern, owner: owner, gone: make(chan struct{}), ready: make(chan struct{}),
+		s: s, ch: ch, name: name, modern: modern, owner: owner, gone: make(chan struct{}), ready: make(chan struct{}), used: time.Now(),
 		out:   newSendQueue(ch.write, 2*int64(s.o.MaxMessage)+messageOverhead),
 		calls: map[int64]*pipeStream{}, tokens: map[int64]token{}, asks: map[string]ask{}, faces: map[string]*face{},
 	}
@@ -187,7 +189,10 @@ func (p *pipe) giveUp(why error) {
 
 // end fails everything that waits, once.
 func (p *pipe) end(cause error) {
-	why := p.s.fail(p.s.o.fail, cause)
+	why, ok := cause.(*session.DialError)
+	if !ok {
+		why = p.s.fail(p.s.o.fail, cause)
+	}
 	p.mu.Lock()
 	if p.ended != nil {
 		p.mu.Unlock()
@@ -256,6 +261,7 @@ func (p *pipe) request(ctx context.Context, f *face, m *jsonrpc.Message, st *pip
 		return p.ended
 	}
 	p.ids++
+	p.used = time.Now()
 	id := p.ids
 	st.p, st.face, st.ours, st.theirs, st.method = p, f, id, m.ID, m.Method
 	st.task, _ = m.At("params", "taskId").Str()
@@ -313,6 +319,7 @@ func (p *pipe) addToken(id int64, t token) {
 // drop forgets a request; it needs p.mu.
 func (p *pipe) drop(st *pipeStream) {
 	delete(p.calls, st.ours)
+	p.used = time.Now()
 	p.left.drop(st.ours)
 	if st.face.calls[st.theirs.Key()] == st.ours {
 		delete(st.face.calls, st.theirs.Key())

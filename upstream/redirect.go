@@ -56,6 +56,10 @@ func redirectURL(location string, from *url.URL) (*url.URL, error) {
 		return to, errors.New("its Location carries a user")
 	}
 	to.Fragment, to.RawFragment = "", ""
+	if strings.HasPrefix(from.Scheme, "ws") {
+		// The upgrade is an HTTP request, and its answer may name the place so.
+		to.Scheme = strings.Replace(strings.ToLower(to.Scheme), "http", "ws", 1)
+	}
 	return to, nil
 }
 
@@ -67,7 +71,7 @@ func port(u *url.URL) string {
 	if p := u.Port(); p != "" {
 		return p
 	}
-	if strings.EqualFold(u.Scheme, "https") {
+	if strings.EqualFold(u.Scheme, "https") || strings.EqualFold(u.Scheme, "wss") {
 		return "443"
 	}
 	return "80"

@@ -88,19 +88,7 @@ func (c *httpConn) requestHeader(out session.Outgoing) http.Header {
 			hd[name] = values
 		}
 	}
-	for name, values := range c.target.Credential {
-		name = http.CanonicalHeaderKey(name)
-		// The caller's credential was issued for someone else where the
-		// upstream has its own (2025-11-25 security best practices, Token
-		// Passthrough). And one request carries one Authorization.
-		if ownHeaders[name] || len(values) == 0 || e.auth && name == "Authorization" {
-			continue
-		}
-		if name == "Authorization" {
-			values = values[:1]
-		}
-		hd[name] = values
-	}
+	e.authorize(hd, c.target.Credential)
 	maps.Copy(hd, e.header)
 	delete(hd, "Host")
 	if out.Version != "" {
@@ -117,6 +105,23 @@ func (c *httpConn) requestHeader(out session.Outgoing) http.Header {
 		hd["Accept"] = valAcceptGet
 	}
 	return hd
+}
+
+// authorize puts a caller's credential into hd.
+func (e *endpoint) authorize(hd, credential http.Header) {
+	for name, values := range credential {
+		name = http.CanonicalHeaderKey(name)
+		// The caller's credential was issued for someone else where the
+		// upstream has its own (2025-11-25 security best practices, Token
+		// Passthrough). And one request carries one Authorization.
+		if ownHeaders[name] || len(values) == 0 || e.auth && name == "Authorization" {
+			continue
+		}
+		if name == "Authorization" {
+			values = values[:1]
+		}
+		hd[name] = values
+	}
 }
 
 func verbOf(out session.Outgoing) string {

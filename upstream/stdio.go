@@ -93,9 +93,11 @@ func NewStdio(o StdioOptions) (*Stdio, error) {
 		Name: o.Name, MaxMessage: o.MaxMessage, StartLimit: o.StartLimit, Silence: o.Silence, Max: o.MaxChildren, Share: o.Share,
 		Budget: o.Budget, Logger: o.Logger, Tap: o.Tap,
 		open: s.start, noun: "server process", kind: "process", fail: session.FailProcess, mortal: true,
-		key:   func(session.Target) string { return "" },
-		owner: func(session.Target) session.Principal { return sharedPrincipal },
-		full:  fmt.Sprintf("%d server processes are running, as many as may; try again later, or see --max-children", o.MaxChildren),
+		key:     func(session.Target) string { return "" },
+		owner:   func(session.Target) session.Principal { return sharedPrincipal },
+		prober:  func(session.Target) session.Principal { return probePrincipal },
+		longest: 30 * time.Second,
+		full:    fmt.Sprintf("%d server processes are running, as many as may; try again later, or see --max-children", o.MaxChildren),
 	})
 	return s, nil
 }
@@ -120,7 +122,6 @@ type childChannel struct {
 	r    *lines.Reader
 	w    *lines.Writer
 	late *time.Timer // read's own
-	quit func(error)
 }
 
 var _ channel = (*childChannel)(nil)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -38,6 +39,9 @@ func TestMain(m *testing.M) {
 //	dies                    prints a secret and exits with 7 at once
 type childServer struct {
 	words map[string]bool
+	pid   string
+	err   io.Writer
+	exit  func(code int) // does not return
 
 	mu    sync.Mutex // protects out and asked
 	out   *bufio.Writer
@@ -46,7 +50,7 @@ type childServer struct {
 }
 
 func newChildServer(how string) *childServer {
-	s := &childServer{words: map[string]bool{}, out: bufio.NewWriter(os.Stdout), asked: map[string]chan json.RawMessage{}, stops: map[string]chan struct{}{}}
+	s := &childServer{words: map[string]bool{}, pid: fmt.Sprint(os.Getpid()), err: os.Stderr, exit: os.Exit, out: bufio.NewWriter(os.Stdout), asked: map[string]chan json.RawMessage{}, stops: map[string]chan struct{}{}}
 	for w := range strings.FieldsSeq(how) {
 		s.words[w] = true
 	}
@@ -70,8 +74,8 @@ type childMessage struct {
 
 func (s *childServer) run() {
 	if s.words["dies"] {
-		fmt.Fprintln(os.Stderr, "key=hunter2")
-		os.Exit(7)
+		fmt.Fprintln(s.err, "key=hunter2")
+		s.exit(7)
 	}
 	in := bufio.NewReader(os.Stdin)
 	for {
@@ -103,8 +107,8 @@ func (s *childServer) message(m *childMessage) {
 	case "server/discover":
 		switch {
 		case s.words["exit-on-discover"]:
-			fmt.Fprintln(os.Stderr, "unexpected first message")
-			os.Exit(1)
+			fmt.Fprintln(s.err, "unexpected first message")
+			s.exit(1)
 		case s.words["silent-on-discover"]:
 		case s.words["dual"]:
 			s.say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{"tools":{}},"serverInfo":{"name":"child","version":"1"}}}`, m.ID)
@@ -120,7 +124,7 @@ func (s *childServer) message(m *childMessage) {
 		}
 		s.say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"child","version":"1"}}}`, m.ID)
 	case "notifications/cancelled":
-		fmt.Fprintf(os.Stderr, "cancelled %s\n", m.Params.RequestID)
+		fmt.Fprintf(s.err, "cancelled %s\n", m.Params.RequestID)
 		s.mu.Lock()
 		stop := s.stops[string(m.Params.RequestID)]
 		delete(s.stops, string(m.Params.RequestID))
@@ -167,7 +171,7 @@ func (s *childServer) call(m *childMessage, stop chan struct{}, modernRequest bo
 		_ = json.Unmarshal(m.Params.Arguments["text"], &text)
 		s.text(m.ID, text)
 	case "pid":
-		s.text(m.ID, fmt.Sprint(os.Getpid()))
+		s.text(m.ID, s.pid)
 	case "task":
 		s.say(`{"jsonrpc":"2.0","id":%s,"result":{"task":{"taskId":"t9","status":"working","ttl":null,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"}}}`, m.ID)
 	case "modern-task":
@@ -175,8 +179,8 @@ func (s *childServer) call(m *childMessage, stop chan struct{}, modernRequest bo
 	case "raw": // the message as it came, in one line of hexadecimal digits
 		s.text(m.ID, fmt.Sprintf("%x", m.raw))
 	case "bye":
-		fmt.Fprintln(os.Stderr, "key=hunter2")
-		os.Exit(3)
+		fmt.Fprintln(s.err, "key=hunter2")
+		s.exit(3)
 	case "hang":
 		if token := m.Params.Meta["progressToken"]; token != nil {
 			s.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, token)
@@ -199,7 +203,7 @@ func (s *childServer) call(m *childMessage, stop chan struct{}, modernRequest bo
 		s.mu.Lock()
 		fmt.Fprintf(s.out, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s`, m.ID, strings.Repeat("x", 12<<20))
 		s.out.Flush()
-		os.Exit(3)
+		s.exit(3)
 	case "endless":
 		s.mu.Lock()
 		fmt.Fprintf(s.out, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, m.ID)

@@ -63,6 +63,7 @@ type bridge struct {
 	transport io.Closer       // of the dialer
 	http      *upstream.HTTP  // the dialer, where the server is behind a URL
 	child     *upstream.Stdio // where it is a process of ours
+	ws        *upstream.WebSocket
 }
 
 // newBridge wires a bridge. Errors are the configuration's fault.
@@ -102,6 +103,12 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 		eo.TTL = childEraTTL
 		eo.Ask = func(ctx context.Context, _ session.Target, o upstream.ProbeOptions) (upstream.Result, error) {
 			return b.child.Probe(ctx, o)
+		}
+	}
+	if b.ws != nil {
+		eo.Ask = b.ws.Probe
+		if c.server.ownAuth {
+			eo.Ask = ownAuthProbe(eo.Ask, c.log)
 		}
 	}
 	eras := upstream.NewEras(eo)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"taskbridge/session"
+	"taskbridge/upstream"
 )
 
 // ownAuth keeps a server's word about our own Authorization from callers: they
@@ -44,10 +45,27 @@ func (c ownAuthConn) Do(ctx context.Context, out session.Outgoing) (session.Stre
 		return s, nil
 	}
 	s.Close()
-	c.log.Warn("the server refuses the credential given with --header", "status", env.Status)
-	return nil, &session.DialError{
+	return nil, ownRefused(c.log, env.Status)
+}
+
+func ownRefused(log *slog.Logger, status int) error {
+	log.Warn("the server refuses the credential given with --header", "status", status)
+	return &session.DialError{
 		Fail: session.FailRefused, Upstream: upstreamName,
-		Err: fmt.Errorf("the server refuses the proxy's own credential (HTTP %d)", env.Status),
+		Err: fmt.Errorf("the server refuses the proxy's own credential (HTTP %d)", status),
+	}
+}
+
+type askFunc = func(context.Context, session.Target, upstream.ProbeOptions) (upstream.Result, error)
+
+// ownAuthProbe is ownAuth for probes that go past the dialer.
+func ownAuthProbe(ask askFunc, log *slog.Logger) askFunc {
+	return func(ctx context.Context, target session.Target, o upstream.ProbeOptions) (upstream.Result, error) {
+		r, err := ask(ctx, target, o)
+		if de, ok := errors.AsType[*session.DialError](err); ok && (de.Status == http.StatusUnauthorized || de.Status == http.StatusForbidden) {
+			err = ownRefused(log, de.Status)
+		}
+		return r, err
 	}
 }
 

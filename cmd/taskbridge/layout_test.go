@@ -28,9 +28,10 @@ var mayImport = map[string][]string{
 	"session":           {"translate", "translate/jsonrpc", "translate/sse"},
 	"session/memory":    {"session"},
 	"session/storetest": {"session"},
+	"session/ws":        {"translate/lines"},
 	"upstream/child":    {},
-	"upstream":          {"session", "translate", "translate/jsonrpc", "translate/sse", "translate/lines", "upstream/child"},
-	"downstream":        {"session", "translate", "translate/jsonrpc", "translate/sse", "translate/lines"},
+	"upstream":          {"session", "translate", "translate/jsonrpc", "translate/sse", "translate/lines", "session/ws", "upstream/child"},
+	"downstream":        {"session", "session/ws", "translate", "translate/jsonrpc", "translate/sse", "translate/lines"},
 	"cmd/peers":         {},
 }
 

@@ -80,6 +80,14 @@ func (a *app) ask(ctx context.Context, f *upstreamFlags, s server) (upstream.Res
 		defer dialer.Close()
 		return dialer.Probe(ctx, o)
 	}
+	if s.ws {
+		dialer, err := upstream.NewWebSocket(s.webSocket(f.connectTimeout, upstream.WebSocketOptions{UserAgent: "taskbridge/" + info.Version}))
+		if err != nil {
+			return upstream.Result{}, usagef("%w", err)
+		}
+		defer dialer.Close()
+		return dialer.Probe(ctx, session.Target{Upstream: upstreamName}, o)
+	}
 	dialer, err := upstream.NewHTTP(upstream.HTTPOptions{
 		Upstreams:      map[string]upstream.HTTPUpstream{upstreamName: s.http},
 		RootCAs:        s.roots,

@@ -63,8 +63,8 @@ func TestUsage(t *testing.T) {
 		{"jwt", with("--principal", "jwt:https://idp/keys"), `--principal: principal "jwt:https://idp/keys": jwt is not available yet; use token or header:NAME` + "\n" + seeServe},
 		{"header without proxy", with("--principal", "header:X-User"), "--principal header:X-User: anyone could send that header; name the front end that sets it with --trusted-proxy CIDR\n" + seeServe},
 		{"cidr", with("--trusted-proxy", "10.0.0.0/99"), `--trusted-proxy "10.0.0.0/99": want an address or a CIDR such as 10.0.0.0/8` + "\n" + seeServe},
-		{"websocket", []string{"serve", "--upstream", "wss://h/mcp"}, "--upstream: WebSocket (wss://) is not available yet in this version; give an http:// or https:// URL\n" + seeServe},
-		{"scheme", []string{"serve", "--upstream", "ftp://user:hunter2@h"}, "--upstream: want an http:// or https:// URL such as https://HOST/PATH\n" + seeServe},
+		{"websocket", []string{"serve", "--upstream", "ws://h/mcp", "--header", "Sec-WebSocket-Key: hunter2"}, `upstream "default": header "Sec-Websocket-Key" is set by the proxy itself; leave it out` + "\n" + seeServe},
+		{"scheme", []string{"serve", "--upstream", "ftp://user:hunter2@h"}, "--upstream: want an http://, https://, ws:// or wss:// URL such as https://HOST/PATH\n" + seeServe},
 		{"no colon", with("--header", "hunter2"), "--header: want 'NAME: VALUE', with a colon\n" + seeServe},
 		{"second header", with("--header", "A: b", "--header", "Authorization:"), "--header number 2: header Authorization has no value\n" + seeServe},
 		{"our header", with("--header", "Mcp-Session-Id: hunter2"), `upstream "default": header Mcp-Session-Id is set by the proxy itself; leave it out` + "\n" + seeServe},
@@ -86,7 +86,7 @@ func TestUsage(t *testing.T) {
 
 func TestUsageJSON(t *testing.T) {
 	code, _, stderr := runArgs(t, "probe", "--json", "ftp://x")
-	want := `{"error":{"code":"usage","message":"--upstream: want an http:// or https:// URL such as https://HOST/PATH","status":null,"url":null}}` + "\n"
+	want := `{"error":{"code":"usage","message":"--upstream: want an http://, https://, ws:// or wss:// URL such as https://HOST/PATH","status":null,"url":null}}` + "\n"
 	if code != exitUsage || stderr != want {
 		t.Errorf("exit %d, stderr %s", code, stderr)
 	}

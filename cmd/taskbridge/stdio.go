@@ -110,6 +110,15 @@ func stdioFailure(err error, shown string) error {
 // newDialer makes what speaks to the server, and how its era is found out if
 // not over the dialer itself.
 func (b *bridge) newDialer(c bridgeConfig, budget *session.Budget, agent string) error {
+	if c.server.ws {
+		w, err := upstream.NewWebSocket(c.server.webSocket(c.connectTimeout, upstream.WebSocketOptions{
+			MaxMessage: int(c.maxMessage), Budget: budget, Logger: c.log, Tap: c.tap, UserAgent: agent,
+		}))
+		if err == nil {
+			b.dialer, b.transport, b.ws = w, w, w
+		}
+		return err
+	}
 	if c.server.child == nil {
 		h, err := upstream.NewHTTP(upstream.HTTPOptions{
 			Upstreams:      map[string]upstream.HTTPUpstream{upstreamName: c.server.http},
@@ -133,4 +142,10 @@ func (b *bridge) newDialer(c bridgeConfig, budget *session.Budget, agent string)
 		b.dialer, b.transport, b.child = s, s, s
 	}
 	return err
+}
+
+// webSocket is how to reach a server behind a ws:// or wss:// URL.
+func (s server) webSocket(connectTimeout time.Duration, o upstream.WebSocketOptions) upstream.WebSocketOptions {
+	o.Name, o.Server, o.RootCAs, o.ConnectTimeout = upstreamName, s.http, s.roots, connectTimeout
+	return o
 }

@@ -36,7 +36,7 @@ type upstreamFlags struct {
 }
 
 func (u *upstreamFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&u.url, "upstream", "", "`URL` of the server's MCP endpoint, http:// or https://")
+	fs.StringVar(&u.url, "upstream", "", "`URL` of the server's MCP endpoint: http://, https://, or for WebSocket ws://, wss://")
 	fs.StringArrayVar(&u.headers, "header", nil, "`'NAME: VALUE'` sent to the server with every request; ${VAR} is expanded")
 	fs.StringArrayVar(&u.files, "header-file", nil, "`FILE` with one 'NAME: VALUE' a line, # comments; ${VAR} is expanded")
 	durationVar(fs, &u.connectTimeout, "connect-timeout", upstream.DefaultConnectTimeout, "bound for connecting to the server")
@@ -55,6 +55,7 @@ func (u *upstreamFlags) registerSharing(fs *pflag.FlagSet) {
 // server is a checked upstream.
 type server struct {
 	http  upstream.HTTPUpstream
+	ws    bool                   // its URL is one of a WebSocket
 	child *upstream.StdioOptions // instead: a process of ours
 	roots *x509.CertPool
 	// shared: requests of all callers carry a credential of ours.
@@ -85,10 +86,8 @@ func (u *upstreamFlags) resolve(a *app, fs *pflag.FlagSet) (server, error) {
 	switch {
 	case err != nil:
 		return server{}, usagef("%s: the URL cannot be parsed; give it as https://HOST/PATH", at)
-	case slices.Contains([]string{"ws", "wss"}, strings.ToLower(addr.Scheme)):
-		return server{}, usagef("%s: WebSocket (%s://) is not available yet in this version; give an http:// or https:// URL", at, strings.ToLower(addr.Scheme))
-	case addr.Scheme != "http" && addr.Scheme != "https" || addr.Hostname() == "":
-		return server{}, usagef("%s: want an http:// or https:// URL such as https://HOST/PATH", at)
+	case !slices.Contains([]string{"http", "https", "ws", "wss"}, addr.Scheme) || addr.Hostname() == "":
+		return server{}, usagef("%s: want an http://, https://, ws:// or wss:// URL such as https://HOST/PATH", at)
 	}
 	h, err := a.readHeaders(where(fs, "header"), u.headers, u.files)
 	if err != nil {
@@ -96,11 +95,12 @@ func (u *upstreamFlags) resolve(a *app, fs *pflag.FlagSet) (server, error) {
 	}
 	s := server{
 		http:    upstream.HTTPUpstream{URL: u.url, Header: h},
+		ws:      strings.HasPrefix(addr.Scheme, "ws"),
 		ownAuth: addr.User != nil || h.Get("Authorization") != "",
 		shared:  addr.User != nil || ownCredential(h),
 		shown:   addr.Scheme + "://" + addr.Host + addr.EscapedPath(),
 	}
-	s.exposed = s.shared && addr.Scheme == "http" && !loopbackHost(addr.Hostname())
+	s.exposed = s.shared && (addr.Scheme == "http" || addr.Scheme == "ws") && !loopbackHost(addr.Hostname())
 	if u.ca != "" {
 		if s.roots, err = readCA(u.ca); err != nil {
 			return server{}, usagef("%s: %w", where(fs, "upstream-ca"), err)

@@ -225,3 +225,13 @@ func Identify(raw []byte) (id jsonrpc.ID, call bool) {
 	s.scan(raw)
 	return s.found()
 }
+
+// Scanner is Identify for a message that comes in pieces. The zero value is
+// ready.
+type Scanner struct{ s idScanner }
+
+// Scan reads the next piece; it keeps nothing of it.
+func (s *Scanner) Scan(piece []byte) { s.s.scan(piece) }
+
+// Found is what the pieces tell.
+func (s *Scanner) Found() (id jsonrpc.ID, call bool) { return s.s.found() }
