@@ -29,6 +29,8 @@ import (
 // short time without a pause.
 func loadSize() (clients int, long, think time.Duration) {
 	switch {
+	case fullE2E() && raceEnabled: // which makes everything ten times slower
+		return 200, time.Minute, 12 * time.Second
 	case fullE2E():
 		return 200, time.Minute, 4 * time.Second
 	case testing.Short():
@@ -76,8 +78,8 @@ func TestLoad(t *testing.T) {
 
 func runLoad(t *testing.T, clients int, long, think time.Duration) {
 	// Long enough for a busy machine, short enough to see the end of all.
-	life := max(long/6, 3*time.Second)
-	options := peers.ServerOptions{PollInterval: 100 * time.Millisecond, TTL: life, TasksPerSession: true, PageSize: 5}
+	life := max(long/6, 3*time.Second, think*3)
+	options := peers.ServerOptions{PollInterval: 100 * time.Millisecond, TTL: 2 * life, TasksPerSession: true}
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
 	l := &load{t: t, ctx: ctx, life: life, think: think, legacy: peers.NewLegacyServer(options), modern: peers.NewModernServer(options), done: map[string]int{}, failed: map[string]int{}}
@@ -120,7 +122,7 @@ func runLoad(t *testing.T, clients int, long, think time.Duration) {
 
 // changes: the servers change what clients watch.
 func (l *load) changes() {
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(max(l.think/2, 100*time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
@@ -137,7 +139,7 @@ func (l *load) changes() {
 
 // loadEnds waits as long as what ends late may take.
 func loadEnds(holds func() bool) bool {
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if holds() {
 			return true
 		}
@@ -287,20 +289,24 @@ func task(ctx context.Context, c loadCaller, tool string, args any, text string)
 func (l *load) play(seed, most int, steps []loadStep) {
 	rng := rand.New(rand.NewPCG(uint64(seed), 7))
 	for n := 0; n < most && l.ctx.Err() == nil; n++ {
-		l.one(steps[rng.IntN(len(steps))])
 		if l.think > 0 { // as users do
 			select {
 			case <-time.After(time.Duration(rng.Int64N(int64(l.think)))):
 			case <-l.ctx.Done():
 			}
 		}
+		l.one(steps[rng.IntN(len(steps))])
 	}
 }
 
 func (l *load) one(s loadStep) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), 30*time.Second+4*l.life)
 	defer cancel()
+	began := time.Now()
 	err := s.run(ctx)
+	if took := time.Since(began); err != nil && took > time.Second {
+		err = fmt.Errorf("after %s: %w", took.Truncate(time.Second), err)
+	}
 	l.step(s.name, err)
 	return err == nil
 }
@@ -312,7 +318,7 @@ func bearer(kind string, i int) http.Header {
 // legacyClient opens sessions one after the other and plays in them.
 func (l *load) legacyClient(i int, url string) {
 	for life := 0; l.ctx.Err() == nil; life++ {
-		c := &peers.LegacyClient{URL: url, Header: bearer("legacy", i), OnRequest: accept, TaskTTL: l.life}
+		c := &peers.LegacyClient{URL: url, Header: bearer("legacy", i), OnRequest: accept, TaskTTL: 2 * l.life}
 		if !l.one(loadStep{"initialize", func(ctx context.Context) error {
 			_, err := c.Initialize(ctx)
 			return err
@@ -330,7 +336,7 @@ func (l *load) legacyClient(i int, url string) {
 			}},
 			loadStep{"question", func(ctx context.Context) error { return says(ctx, c, "ask_name", map[string]any{}, "Hello, Ada!") }},
 			loadStep{"tasks/list", func(ctx context.Context) error { return ok(c.Call(ctx, "tasks/list", map[string]any{})) }},
-			loadStep{"cancelled task", func(ctx context.Context) error { return cancelTask(ctx, c, l.life) }},
+			loadStep{"cancelled task", func(ctx context.Context) error { return cancelTask(ctx, c, 2*l.life) }},
 		)
 		l.play(1000*i+life, 20, steps)
 		l.step("close", c.Close())
@@ -363,7 +369,7 @@ func (l *load) modernClient(i int, url string) {
 
 // cancelTask makes a task and cancels it. Legacy calls ask for a ttl.
 func cancelTask(ctx context.Context, c loadCaller, ttl time.Duration) error {
-	params := map[string]any{"name": "slow_compute", "arguments": map[string]any{"seconds": 20}}
+	params := map[string]any{"name": "slow_compute", "arguments": map[string]any{"seconds": 600}}
 	if ttl > 0 {
 		params["task"] = map[string]any{"ttl": ttl.Milliseconds()}
 	}
@@ -395,7 +401,7 @@ func (l *load) listen(ctx context.Context, c *peers.ModernClient) error {
 	}
 	defer sub.Close()
 	want := map[string]bool{"notifications/tools/list_changed": true, "notifications/resources/updated": true}
-	for end := time.After(15 * time.Second); len(want) > 0; {
+	for end := time.After(15*time.Second + l.life); len(want) > 0; {
 		select {
 		case method := <-seen:
 			delete(want, method)
