@@ -39,6 +39,7 @@ type legacyCall struct {
 	State     []byte    `json:",omitempty"` // requestState to echo
 	Asking    bool      `json:",omitempty"` // the task asks for us; the call goes on with its answers
 	Gone      bool      `json:",omitempty"` // the client has closed its stream, which is no cancel
+	Orphan    bool      `json:",omitempty"` // the session is gone: it is over with the stream
 	// Relist is "asked" while the tool list is fetched anew for this call, then
 	// "done"; Marks are the mirrored arguments it was last sent with.
 	Relist string `json:",omitempty"`
@@ -49,6 +50,10 @@ type legacyCall struct {
 func (c *legacyCall) Step(x *Exec, ev Event) {
 	switch ev.Kind {
 	case EvClient:
+		if c.Stream != "" { // of two at once, both of which saw none
+			x.refuse(ev.Label, translate.Legacy, ev.Frame.Msg.ID, translate.CondDuplicateID, duplicateID, nil)
+			return
+		}
 		c.client(x, ev)
 	case EvOpened:
 		if c.Handle == "" {
@@ -75,6 +80,9 @@ func (c *legacyCall) Step(x *Exec, ev Event) {
 			c.Questions.lost(c.Stream)
 			c.Gone = true
 			c.patience(x)
+			if c.Orphan {
+				c.over(x)
+			}
 		}
 	case EvAnswer:
 		c.answer(x, ev)
@@ -90,6 +98,9 @@ func (c *legacyCall) Step(x *Exec, ev Event) {
 		}
 		if ev.Name == "marks" {
 			c.relisted(x)
+		}
+		if ev.Name == "ended" {
+			c.ended(x, ev.Data)
 		}
 		if ev.Name == "shut" { // tasks/cancel of the task this call runs under
 			x.Free(string(x.ID))
@@ -297,7 +308,7 @@ func (c *legacyCall) again(x *Exec) (*jsonrpc.Message, *legacySession, bool) {
 	m, err := jsonrpc.Decode(x.Kept(slotRequest), jsonrpc.Limits{})
 	sess := new(legacySession)
 	if err != nil || !x.r.load(sessionOp(c.Session), sess) {
-		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondUnknownSession, "the session ended before the call did", nil))
+		c.failed(x, refusal(translate.Legacy, rawID(c.ID), translate.CondUnknownSession, sessionOver, nil))
 		return nil, nil, false
 	}
 	return m, sess, true

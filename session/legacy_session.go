@@ -55,6 +55,7 @@ type legacySession struct {
 
 	// Opening: the initialize that waits for the server.
 	Waiting waiter `json:",omitzero"`
+	Left    bool   `json:",omitempty"` // by its client: nobody will ever know the session
 	Request []byte `json:",omitempty"`
 	Modern  string `json:",omitempty"` // modern revision to fall back to
 	// ModernTasks: the modern face has the tasks extension.
@@ -77,6 +78,10 @@ func (s *legacySession) Step(x *Exec, ev Event) {
 			}
 		}
 		s.Used = x.Now
+		if s.Phase == "" && s.Waiting.Stream != "" {
+			s.Left = true
+			x.Do(Wake{Name: "left", At: x.Now.Add(x.Policy.SessionIdle / leftShare)})
+		}
 		if len(s.Gets) == 0 && s.Listen != "" {
 			x.Do(Shut{Label: s.Listen})
 			s.Listen = ""
@@ -90,6 +95,11 @@ func (s *legacySession) Step(x *Exec, ev Event) {
 			return
 		case "subs":
 			s.subscribed(x, s.ListenNo)
+			return
+		case "left":
+			if s.Phase == "" {
+				s.refused(x, Out{Final: true})
+			}
 			return
 		}
 		s.idle(x)
@@ -106,7 +116,7 @@ func (s *legacySession) Step(x *Exec, ev Event) {
 			s.stray(x, ev.Data)
 		case "lost":
 			s.UpSession = ""
-			s.end(x)
+			s.end(x, true)
 			x.Do(Done{})
 		}
 		s.keep(x)
@@ -154,8 +164,11 @@ func (s *legacySession) keep(x *Exec) {
 func (s *legacySession) client(x *Exec, ev Event) {
 	m := ev.Frame.Msg
 	switch {
+	case s.Phase == "" && (m == nil || m.Method != "initialize"): // it ended meanwhile
+		x.refuse(ev.Label, translate.Legacy, messageID(m), translate.CondUnknownSession, "unknown session; send initialize again", nil)
+		s.keep(x)
 	case m == nil && ev.Frame.HTTP != nil && ev.Frame.HTTP.Verb == http.MethodDelete:
-		s.end(x)
+		s.end(x, false)
 		x.Do(Send{Stream: ev.Label, Out: Out{Final: true, Status: 200}}, Done{})
 	case m == nil:
 		s.Gets = append(s.Gets, ev.Label)
@@ -352,7 +365,15 @@ func (s *legacySession) ready(x *Exec, raw []byte) {
 	x.Do(Send{Stream: s.Waiting.Stream, Out: Out{Raw: raw, Final: true, Header: http.Header{headerSession: {s.ID}}}})
 	x.Do(Wake{Name: "idle", At: x.Now.Add(x.Policy.SessionIdle)})
 	s.Waiting, s.Request, s.Modern, s.ModernTasks = waiter{}, nil, "", false
+	if s.Left {
+		s.end(x, false)
+		x.Do(Done{})
+	}
 }
+
+// leftShare: of the time a session may be idle, how much of it a server has to
+// answer an initialize whose client has left. Then its own session can be ended.
+const leftShare = 60
 
 func (s *legacySession) serverEnd(x *Exec, ev Event) {
 	if no := listenNo(ev.Label); no > 0 && (ev.Label == s.Listen || no == s.ListenNo && s.Listen != "") {
@@ -430,19 +451,24 @@ func withID(m *jsonrpc.Message, id jsonrpc.ID) []byte {
 // idle ends a session nobody uses; its tasks live on.
 func (s *legacySession) idle(x *Exec) {
 	due := s.Used.Add(x.Policy.SessionIdle)
-	if len(s.Gets) > 0 || len(s.Held) > 0 {
+	switch {
+	case len(s.Gets) > 0 || len(s.Held) > 0:
 		due = x.Now.Add(x.Policy.SessionIdle)
+	case !due.After(x.Now) && x.r.calling(s.ID):
+		// In use until the call's end, which nobody tells us of.
+		s.Used, due = x.Now, x.Now.Add(x.Policy.SessionIdle/8)
 	}
 	if due.After(x.Now) {
 		x.Do(Wake{Name: "idle", At: due})
 		return
 	}
-	s.end(x)
+	s.end(x, false)
 	x.Do(Done{})
 }
 
-// end closes what hangs on the session. A server's own session goes with it.
-func (s *legacySession) end(x *Exec) {
+// end closes what hangs on the session. A server's own session goes with it,
+// unless the server has lost it.
+func (s *legacySession) end(x *Exec, lost bool) {
 	if s.Phase != sessionReady {
 		return
 	}
@@ -451,6 +477,7 @@ func (s *legacySession) end(x *Exec) {
 	for _, g := range s.Gets {
 		x.Do(Send{Stream: g, Out: Out{Final: true}})
 	}
+	x.Do(EndCalls{Session: s.ID, Data: mustJSON(sessionEnd{Lost: lost, As: s.Principal, Up: s.up(nil)})})
 	if s.UpSession != "" {
 		x.Do(Tell{To: OpID("pass:end-" + s.ID), Name: "delete", Data: mustJSON(passDelete{s.UpSession, s.Version, s.Principal})})
 	}

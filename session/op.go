@@ -196,6 +196,11 @@ type (
 	}
 	// DropLogs drops all logs of a legacy session.
 	DropLogs struct{ Session string }
+	// EndCalls tells the calls of a legacy session that it has ended.
+	EndCalls struct {
+		Session string
+		Data    []byte // a sessionEnd
+	}
 	// Done ends the operation: its state, wakes and exchanges are dropped.
 	Done struct{}
 )
@@ -219,4 +224,5 @@ func (Gone) effect()     {}
 func (Cut) effect()      {}
 func (DropLog) effect()  {}
 func (DropLogs) effect() {}
+func (EndCalls) effect() {}
 func (Done) effect()     {}

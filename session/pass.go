@@ -23,6 +23,8 @@ type passCall struct {
 	Session string    `json:",omitempty"` // our session
 	Owner   Principal `json:",omitempty"`
 	Begun   bool      `json:",omitempty"`
+	Gone    bool      `json:",omitempty"` // the client has left a request, which is no cancel
+	Orphan  bool      `json:",omitempty"` // the session is gone: it is over with the stream
 	Bare    Principal `json:",omitempty"` // whose, of a modern client without headers
 	Revised bool      `json:",omitempty"` // sent at a revision that is not the client's
 	Post    *passPost `json:",omitempty"` // a message of ours that must arrive
@@ -64,6 +66,10 @@ func (p *passCall) Step(x *Exec, ev Event) {
 			x.Do(Open{Label: "up", Upstream: x.r.upstream, As: post.As, Out: post.Out})
 			return
 		}
+		if ev.Name == "ended" && p.Stream != "" {
+			p.ended(x, ev.Data)
+			return
+		}
 		var d passDelete
 		if ev.Name == "delete" && json.Unmarshal(ev.Data, &d) == nil {
 			p.Verb = http.MethodDelete
@@ -95,10 +101,11 @@ func (p *passCall) Step(x *Exec, ev Event) {
 		// Modern: the closed stream is the cancel (2026-07-28 basic/patterns/
 		// cancellation). Legacy: it is not (2025-11-25 basic/transports), but a
 		// GET stream serves nobody else.
-		if p.Era == translate.Modern || p.Verb == http.MethodGet && ev.Label == p.Stream {
+		if p.Era == translate.Modern || p.Orphan || p.Verb == http.MethodGet && ev.Label == p.Stream {
 			p.release(x)
 			x.Do(Done{})
 		}
+		p.Gone = p.Gone || ev.Label == p.Stream
 	}
 	if p.Stream == "" && p.Post == nil && !p.up("up") {
 		x.Do(Done{}) // news for an exchange that is over must not bring it back

@@ -169,7 +169,12 @@ func (p *poolSession) initialize(x *Exec) {
 		Raw("capabilities", p.ClientCaps).Raw("clientInfo", p.ClientInfo).Bytes()
 	msg := jsonrpc.NewRequest(jsonrpc.IntID(x.NextID("up/"+string(x.ID))), "initialize", params)
 	p.open(x, "init", Outgoing{Verb: http.MethodPost, Msg: msg})
+	x.Do(Wake{Name: "opening", At: x.Now.Add(openPatience)})
 }
+
+// openPatience: how long a server may take until its session is there. All
+// calls of its callers wait for it (2025-11-25 basic/lifecycle, Timeouts).
+const openPatience = 2 * time.Minute
 
 func (p *poolSession) open(x *Exec, label string, out Outgoing) {
 	x.Do(Open{Label: label, Upstream: x.r.upstream, As: p.As, Out: p.out(out)})
@@ -258,6 +263,7 @@ func (p *poolSession) ready(x *Exec) {
 		return
 	}
 	p.Phase = "ready"
+	x.Do(Unwake{Name: "opening"})
 	for _, op := range p.Waiting {
 		p.tellReady(x, op)
 	}
@@ -363,9 +369,14 @@ func (p *poolSession) timer(x *Exec, name string) {
 		}
 	case "begin":
 		p.ready(x)
+	case "opening":
+		if p.Phase == "opening" {
+			out := refusal(translate.Modern, jsonrpc.ID{}, translate.CondUpstreamTimeout, "the upstream server did not open a session in time", nil)
+			p.fail(x, poolReady{Out: &out})
+		}
 	case "idle":
 		due := p.Used.Add(x.Policy.SessionIdle)
-		if p.Leases > 0 || len(p.Listens) > 0 {
+		if p.Leases > 0 || len(p.Listens) > 0 || x.r.has(flyPrefix(x.ID)) {
 			due = x.Now.Add(x.Policy.SessionIdle)
 		}
 		if due.After(x.Now) {

@@ -67,7 +67,7 @@ func (r *Runner) newGet(ev Event, s *ClientStream) {
 	r.keepEvents(s, ev.Session, nil)
 	op := sessionOp(ev.Session.ID)
 	if ev.Session.Era == translate.Legacy {
-		op = OpID("pass:" + s.ID)
+		op = passOp(ev.Session.ID, s.ID)
 	}
 	list, _ := r.store.List(r.ctx, logIndex(ev.Session.ID), "", resumeStreams)
 	var left []string
@@ -76,7 +76,7 @@ func (r *Runner) newGet(ev Event, s *ClientStream) {
 		if !ok || len(l.ID) > 0 || l.Reader != "" || l.Over {
 			continue
 		}
-		if ev.Session.Era == translate.Legacy && op == OpID("pass:"+s.ID) {
+		if ev.Session.Era == translate.Legacy && l.Op != "" && op == passOp(ev.Session.ID, s.ID) {
 			// A server may refuse a second GET stream while it believes the first
 			// to be open, so the exchange goes on for the new one.
 			op = l.Op

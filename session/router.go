@@ -162,7 +162,7 @@ func (r *Runner) passLegacy(ev Event, s *ClientStream) {
 	if m != nil && m.Method == "tasks/result" && !r.admitStream(ev, s, translate.Legacy) {
 		return
 	}
-	r.start(OpID("pass:"+s.ID), ev, s)
+	r.start(passOp(ev.Session.ID, s.ID), ev, s)
 }
 
 // bridgeLegacy: a legacy client before a modern server.
@@ -206,12 +206,15 @@ func (r *Runner) bridgeLegacy(ev Event, s *ClientStream) {
 		}
 		op := callOp(sess.ID, m.ID)
 		if r.exists(op) {
-			r.refuse(s, translate.Legacy, m, translate.CondDuplicateID, "a request with this id is still in flight in this session")
+			r.refuse(s, translate.Legacy, m, translate.CondDuplicateID, duplicateID)
 			return
 		}
 		r.start(op, ev, s)
 	}
 }
+
+// duplicateID is said of a request whose id another one still uses.
+const duplicateID = "a request with this id is still in flight in this session"
 
 // unsendable: what no modern request can carry, since headers mirror it
 // (2026-07-28 streamable-http, Standard Request Headers). The server would
@@ -235,6 +238,12 @@ func unsendable(m *jsonrpc.Message) (translate.Cond, string) {
 func (r *Runner) exists(op OpID) bool {
 	_, err := r.store.Get(r.ctx, opKey(op))
 	return err == nil
+}
+
+// has says whether there is a record of a prefix.
+func (r *Runner) has(prefix string) bool {
+	list, err := r.store.List(r.ctx, prefix, "", 1)
+	return err == nil && len(list) > 0
 }
 
 // callOp names a legacy client's call, so that its cancel finds it from any
