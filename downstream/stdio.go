@@ -283,11 +283,12 @@ func (s *stdioServer) message(m *jsonrpc.Message, b *stdioBatch) {
 		s.request(m, caller, b)
 		return
 	}
-	if cond != translate.CondNone {
-		s.o.Logger.Debug("dropped a message of the client", "why", detail)
+	// A modern client's cancel names a request and need not say more of itself.
+	if m.Method == "notifications/cancelled" && s.cancel(m) {
 		return
 	}
-	if m.Method == "notifications/cancelled" && s.cancel(m) {
+	if cond != translate.CondNone {
+		s.o.Logger.Debug("dropped a message of the client", "why", detail)
 		return
 	}
 	s.say(m, caller)
@@ -430,8 +431,12 @@ func (s *stdioServer) pump(ctx context.Context, f *flight) {
 func (s *stdioServer) last(f *flight, out session.Out) {
 	s.mu.Lock()
 	silent := f.silent || f.cancelled && out.Raw == nil
-	if f.msg.Method == "initialize" && f.caller.Era != translate.Modern {
+	switch {
+	case f.caller.Era == translate.Modern:
+	case f.msg.Method == "initialize":
 		s.greeted(out)
+	case out.Status < 300:
+		s.legacy.remember(f.msg)
 	}
 	s.mu.Unlock()
 	if silent || s.opening(f, out) {

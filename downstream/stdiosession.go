@@ -2,7 +2,9 @@ package downstream
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"taskbridge/session"
@@ -18,6 +20,34 @@ type legacyLink struct {
 	ready       bool             // the client has sent notifications/initialized
 	renewing    chan struct{}    // closed when a new session is there, nil: none is being made
 	listening   string           // the session whose own stream is open
+	// sticky are the requests whose effect lasts as long as the session: the log
+	// level, and subscriptions by URI. A new session is told them again.
+	sticky map[string]*jsonrpc.Message
+}
+
+// maxSticky bounds what is told again.
+const maxSticky = 1000
+
+// remember keeps or forgets a request whose effect lasts; it needs s.mu.
+func (l *legacyLink) remember(m *jsonrpc.Message) {
+	uri, _ := m.At("params", "uri").Str()
+	switch m.Method {
+	case "logging/setLevel":
+		uri = ""
+	case "resources/subscribe":
+		uri = "uri " + uri
+	case "resources/unsubscribe":
+		delete(l.sticky, "uri "+uri)
+		return
+	default:
+		return
+	}
+	if l.sticky == nil {
+		l.sticky = map[string]*jsonrpc.Message{}
+	}
+	if _, known := l.sticky[uri]; known || len(l.sticky) < maxSticky {
+		l.sticky[uri] = m
+	}
 }
 
 // greeted takes what initialize was answered; it needs s.mu.
@@ -138,7 +168,7 @@ func (s *stdioServer) renewFrom(lost string) bool {
 	s.legacy.renewing = done
 	s.mu.Unlock()
 	s.o.Logger.Warn("the session with the server was lost; a new one is begun in its place")
-	out := s.ask(init)
+	out := s.ask(init, session.Caller{Principal: session.LocalPrincipal, Era: translate.Legacy})
 	s.mu.Lock()
 	ok := out.Header.Get(translate.HeaderSession) != ""
 	if ok {
@@ -151,19 +181,30 @@ func (s *stdioServer) renewFrom(lost string) bool {
 		if m, err := jsonrpc.Decode(jsonrpc.NewNotification("notifications/initialized", nil), jsonrpc.Limits{}); err == nil {
 			s.say(m, s.legacyCaller())
 		}
+		s.repeat()
 	}
 	return ok
 }
 
-// ask sends the handshake once more; its answer is not the client's.
-func (s *stdioServer) ask(init *jsonrpc.Message) session.Out {
-	m, err := jsonrpc.Decode(init.Raw, jsonrpc.Limits{})
+// repeat tells a new session what the client told the lost one.
+func (s *stdioServer) repeat() {
+	s.mu.Lock()
+	told := slices.Collect(maps.Values(s.legacy.sticky))
+	s.mu.Unlock()
+	for _, m := range told {
+		s.ask(m, s.legacyCaller())
+	}
+}
+
+// ask sends a request of the client's once more; its answer is not the client's.
+func (s *stdioServer) ask(again *jsonrpc.Message, caller session.Caller) session.Out {
+	m, err := jsonrpc.Decode(again.Raw, jsonrpc.Limits{})
 	if err != nil {
 		return session.Out{}
 	}
 	stream := s.o.Hub.NewStream()
 	defer stream.Gone()
-	s.o.Hub.Client(s.ctx, s.inbound(stream.ID, m, session.Caller{Principal: session.LocalPrincipal, Era: translate.Legacy}, http.MethodPost), stream)
+	s.o.Hub.Client(s.ctx, s.inbound(stream.ID, m, caller, http.MethodPost), stream)
 	for {
 		out, ok := stream.Next(s.ctx)
 		if !ok || out.Final {
