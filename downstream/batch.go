@@ -107,6 +107,7 @@ type gather struct {
 	pending int
 	done    []session.Out // final ones with a message
 	failed  session.Out   // the first one with a status of failure
+	good    bool          // there is one without
 }
 
 func newGather(x *exchange) *gather {
@@ -166,7 +167,10 @@ func (g *gather) NextBefore(ctx context.Context, timeout <-chan time.Time, stop 
 			if p.out.Raw != nil {
 				g.done = append(g.done, p.out)
 			}
-			if p.out.Status >= 300 && g.failed.Status == 0 {
+			switch {
+			case p.out.Status < 300:
+				g.good = g.good || !p.id.IsZero()
+			case g.failed.Status == 0:
 				g.failed = p.out
 			}
 		case <-timeout:
@@ -183,6 +187,9 @@ func (g *gather) NextBefore(ctx context.Context, timeout <-chan time.Time, stop 
 // status where nothing in the batch wanted an answer.
 func (g *gather) last() session.Out {
 	out := session.Out{Final: true, Status: g.failed.Status, Header: g.failed.Header}
+	if g.good { // clients do not read the answers beside a status of failure
+		out.Status, out.Header = 0, nil
+	}
 	switch {
 	case g.x.streaming:
 	case len(g.done) == 0 && out.Status == 0:

@@ -107,6 +107,22 @@ func TestCaseB28_AllRefusedKeepsTheStatus(t *testing.T) {
 	}
 }
 
+// Clients read no answers beside a status of failure, so one that is refused
+// must not take those of the others along.
+func TestCaseB28_OneRefusedKeepsTheAnswers(t *testing.T) {
+	hub := &fakeHub{on: func(in session.Inbound, s *session.ClientStream) {
+		if in.Frame.Msg.Method == "tools/list" {
+			s.Send(session.Out{Status: 503, Raw: jsonrpc.NewError(in.Frame.Msg.ID, -32603, "busy", nil), Final: true})
+			return
+		}
+		echo(in, s)
+	}}
+	got := newRig(t, hub, nil).post(batchBody)
+	if got.status != 200 || !strings.Contains(got.body, `"busy"`) || !strings.Contains(got.body, `"result"`) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestBatchClientLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, &fakeHub{on: silent}, nil)

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"io"
 	"maps"
 	"net/http"
@@ -32,8 +33,8 @@ const (
 	comebackHeaders = 30 * time.Second
 	// comebackFor bounds how long a stream is asked for again without a message.
 	comebackFor = time.Hour
-	// comebackIDs are the ids remembered to tell a message that came before.
-	comebackIDs = 64
+	// comebackSeen are the messages remembered to tell one that came before.
+	comebackSeen = 64
 )
 
 // comeback resumes one exchange with a legacy server: a stream that ended, by
@@ -44,14 +45,24 @@ type comeback struct {
 	e   openAt
 	env *translate.Envelope
 
-	ids     []string  // of messages, the newest last
-	resumed bool      // ids seen before are of messages we have
-	last    string    // the id a try began with
-	tries   int       // in a row without a new id
-	quiet   time.Time // since when no message came
+	had     []hadEvent // the newest last
+	resumed bool       // what was had before is not to be taken again
+	last    string     // the id a try began with
+	tries   int        // in a row without a new id
+	quiet   time.Time  // since when no message came
 	wait    time.Duration
 	opened  time.Time // when the newest stream was
 }
+
+// hadEvent tells a message from others. The id alone does not: an event of
+// 2025-03-26 may hold several messages, and not all servers give each event an
+// id of its own. What is taken twice does less harm than what is lost.
+type hadEvent struct {
+	id  string
+	raw uint64 // hash of the message
+}
+
+var hadSeed = maphash.MakeSeed()
 
 // read gives each message of the exchange to take, which says whether the
 // answer was among them, while there is more to be done. It returns nil at the
@@ -61,7 +72,7 @@ func (c *comeback) read(ctx context.Context, stream Stream, more func() bool, ta
 	for more() {
 		f, err := stream.Next()
 		if err == nil {
-			if !c.seen(stream) {
+			if !c.seen(stream, f.Msg.Raw) {
 				answered = take(f) || answered
 			}
 			continue
@@ -86,20 +97,20 @@ func (c *comeback) read(ctx context.Context, stream Stream, more func() bool, ta
 
 // seen notes the message stream gave last and says whether it came before: some
 // servers begin with the event they were told we have.
-func (c *comeback) seen(stream Stream) bool {
+func (c *comeback) seen(stream Stream, raw []byte) bool {
 	s, ok := stream.(resumer)
 	if !ok {
 		return false
 	}
-	id := s.LastEventID()
-	if id != "" && c.resumed && slices.Contains(c.ids, id) {
-		c.r.metrics.Dropped("event")
-		return true
+	if id := s.LastEventID(); id != "" {
+		this := hadEvent{id, maphash.Bytes(hadSeed, raw)}
+		if c.resumed && slices.Contains(c.had, this) {
+			c.r.metrics.Dropped("event")
+			return true
+		}
+		c.had = append(c.had[max(0, len(c.had)+1-comebackSeen):], this)
 	}
 	c.quiet, c.tries = time.Time{}, 0
-	if n := len(c.ids); id != "" && (n == 0 || c.ids[n-1] != id) {
-		c.ids = append(c.ids[max(0, n+1-comebackIDs):], id)
-	}
 	return false
 }
 
@@ -119,7 +130,9 @@ func (c *comeback) resume(ctx context.Context, ended Stream) Stream {
 			if id := s.LastEventID(); id != c.last {
 				c.last, c.tries = id, 0
 			}
-			c.wait = s.Retry()
+			if wait := s.Retry(); wait > 0 {
+				c.wait = wait // it holds until the server says another
+			}
 		} else if stream != nil && c.last == "" {
 			return nil // nothing to resume from
 		}

@@ -23,6 +23,7 @@ import (
 type backStep struct {
 	status int
 	plain  bool // no event stream
+	silent bool // about the time to stay away
 	events []backEvent
 	err    error
 	lasts  time.Duration // before its end
@@ -91,6 +92,9 @@ func (b *backServer) Do(_ context.Context, out Outgoing) (Stream, error) {
 		return nil, step.err
 	}
 	s := &backStream{step: step, retry: b.retry}
+	if step.silent {
+		s.retry = 0
+	}
 	b.open = append(b.open, s)
 	return s, nil
 }
@@ -133,6 +137,18 @@ func TestComeback(t *testing.T) {
 		{name: "the server replays what we have", retry: 100 * time.Millisecond,
 			steps: []backStep{{status: 200, events: []backEvent{{"a", backNote(1)}, {"b", backNote(2)}}}, {status: 200, events: []backEvent{{"a", backNote(1)}, {"b", backNote(2)}, {"c", backNote(3)}, {"d", backAnswer}}}},
 			asked: []string{"100ms GET b"}, got: []string{backNote(1), backNote(2), backNote(3), backAnswer}},
+		{name: "the time to stay away holds for later streams", retry: 9 * time.Second,
+			steps: []backStep{primed, {status: 200, silent: true, events: []backEvent{{"b", ""}}}, {status: 200, events: []backEvent{{"c", backAnswer}}}},
+			asked: []string{"9s GET a", "18s GET b"}, got: []string{backAnswer}},
+		{name: "one id for all events", retry: 100 * time.Millisecond,
+			steps: []backStep{{status: 200, events: []backEvent{{"a", backNote(1)}, {"a", backNote(2)}}}, {status: 200, events: []backEvent{{"a", backNote(2)}, {"a", backNote(3)}, {"a", backAnswer}}}},
+			asked: []string{"100ms GET a"}, got: []string{backNote(1), backNote(2), backNote(3), backAnswer}},
+		{name: "ids that begin anew", retry: 100 * time.Millisecond,
+			steps: []backStep{{status: 200, events: []backEvent{{"1", backNote(1)}}}, {status: 200, events: []backEvent{{"1", backNote(2)}, {"2", backAnswer}}}},
+			asked: []string{"100ms GET 1"}, got: []string{backNote(1), backNote(2), backAnswer}},
+		{name: "several messages in a replayed event, then one without an id", retry: 100 * time.Millisecond,
+			steps: []backStep{{status: 200, events: []backEvent{{"a", backNote(1)}, {"", backNote(2)}}}, {status: 200, events: []backEvent{{"a", backNote(1)}, {"", backNote(2)}, {"", backNote(3)}, {"b", backNote(4)}, {"", backAnswer}}}},
+			asked: []string{"100ms GET a"}, got: []string{backNote(1), backNote(2), backNote(3), backNote(4), backAnswer}},
 		{name: "no id", steps: []backStep{{status: 200, events: []backEvent{{"", backNote(1)}}}}, got: []string{backNote(1)}},
 		{name: "no id, broken", steps: []backStep{{status: 200, events: []backEvent{{"", backNote(1)}}, err: broken}}, got: []string{backNote(1)}, fail: true},
 		{name: "answered before it broke", steps: []backStep{{status: 200, events: []backEvent{{"a", backAnswer}}, err: broken}}, got: []string{backAnswer}, fail: true},

@@ -24,17 +24,22 @@ type headerMarks struct {
 	Pages   int       `json:",omitempty"`
 	Fresh   []byte    `json:",omitempty"` // while pages come
 	Need    marksNeed `json:",omitzero"`
+	Tools   []string  `json:",omitempty"` // of calls that waited, the newest first
 }
 
 // marksNeed is what a call says when it needs the list fetched.
 type marksNeed struct {
 	As      Principal
 	Request translate.ModernRequest
+	Tool    string
 }
 
-// maxMarksBytes bounds what is kept of one list; tools past it are mirrored
-// no better than by a client that never listed them.
+// maxMarksBytes bounds what is kept of one list; a tool past it is mirrored once
+// its server has missed a header, and is kept then.
 const maxMarksBytes = 64 << 10
+
+// maxMissed bounds the tools that are kept before all others.
+const maxMissed = 64
 
 // marksOp is who keeps the marks a session's calls need. Callers who cannot be
 // told apart share nothing.
@@ -65,9 +70,22 @@ func (k knownMarks) of(name string) (marks []translate.ParamMark) {
 	return marks
 }
 
-// with returns the record after a page of the list.
-func (k knownMarks) with(page map[string][]translate.ParamMark) knownMarks {
+// with returns the record after a page of the list. What does not fit leaves at
+// its end; the tools named first stand at its beginning.
+func (k knownMarks) with(page map[string][]translate.ParamMark, first []string) knownMarks {
 	out := knownMarks{'\n'}
+	add := func(name string) {
+		if len(page[name]) == 0 {
+			return
+		}
+		line := append(append(jsonrpc.Quote(name), ':'), mustJSON(page[name])...)
+		if len(out)+len(line) < maxMarksBytes {
+			out = append(append(out, line...), '\n')
+		}
+	}
+	for _, name := range first {
+		add(name)
+	}
 	for line := range bytes.Lines(k) {
 		name, _, ok := bytes.Cut(line, []byte(`":`))
 		if !ok {
@@ -75,18 +93,14 @@ func (k knownMarks) with(page map[string][]translate.ParamMark) knownMarks {
 		}
 		var known string
 		if json.Unmarshal(append(name, '"'), &known) == nil {
-			if _, listed := page[known]; !listed {
+			if _, listed := page[known]; !listed && len(out)+len(line) <= maxMarksBytes {
 				out = append(out, line...)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(page)) {
-		if len(page[name]) == 0 {
-			continue
-		}
-		line := append(append(jsonrpc.Quote(name), ':'), mustJSON(page[name])...)
-		if len(out)+len(line) < maxMarksBytes {
-			out = append(append(out, line...), '\n')
+		if !slices.Contains(first, name) {
+			add(name)
 		}
 	}
 	return out
@@ -117,13 +131,15 @@ func (h *headerMarks) told(x *Exec, ev Event) {
 			return
 		}
 		old, _ := x.Get(marksKey(x.ID))
-		h.keep(x, knownMarks(old).with(page))
+		h.keep(x, knownMarks(old).with(page, nil))
 	case "fetch":
 		var need marksNeed
 		if json.Unmarshal(ev.Data, &need) != nil {
 			return
 		}
 		h.Waiting = append(h.Waiting, ev.From)
+		h.Tools = slices.DeleteFunc(h.Tools, func(name string) bool { return name == need.Tool })
+		h.Tools = slices.Insert(h.Tools, 0, need.Tool)
 		if !h.up("list") {
 			h.Need, h.Pages, h.Fresh = need, 0, nil
 			h.list(x, "")
@@ -152,7 +168,7 @@ func (h *headerMarks) page(x *Exec, m *jsonrpc.Message) {
 		return
 	}
 	_, page, _ := translate.MarkedTools(m)
-	h.Fresh = knownMarks(h.Fresh).with(page)
+	h.Fresh = knownMarks(h.Fresh).with(page, h.Tools)
 	if cursor, _ := m.Result().Get("nextCursor").Str(); cursor != "" && h.Pages < maxToolPages {
 		h.list(x, cursor)
 		return
@@ -167,6 +183,13 @@ func (h *headerMarks) fetched(x *Exec) {
 		x.Do(Tell{To: op, Name: "marks"})
 	}
 	h.Waiting, h.Fresh, h.Need = nil, nil, marksNeed{}
+	size := 0
+	for i, name := range h.Tools {
+		if size += len(name); i == maxMissed || size > maxMarksBytes/8 {
+			h.Tools = h.Tools[:i]
+			break
+		}
+	}
 	if _, known := x.Get(marksKey(x.ID)); !known && len(h.Wakes) == 0 {
 		x.Do(Wake{Name: "expire", At: x.Now.Add(x.Policy.SessionIdle)})
 	}
@@ -211,8 +234,18 @@ func (c *legacyCall) headerMissed(x *Exec, ev Event) bool {
 	}
 	c.Relist = "asked"
 	x.Keep(&c.base, slotPayload, ev.Frame.Msg.Raw)
-	x.Do(Tell{To: marksOp(x, sess), Name: "fetch", Data: mustJSON(marksNeed{c.As, sess.modernRequest(false)})})
+	x.Do(Tell{To: marksOp(x, sess), Name: "fetch", Data: mustJSON(marksNeed{c.As, sess.modernRequest(false), c.toolName(x)})})
 	return true
+}
+
+// toolName is the tool of a call that is kept.
+func (c *legacyCall) toolName(x *Exec) string {
+	m, err := jsonrpc.Decode(x.Kept(slotRequest), jsonrpc.Limits{})
+	if err != nil {
+		return ""
+	}
+	name, _ := m.At("params", "name").Str()
+	return name
 }
 
 // relisted sends the call again, or gives the server's answer where the list
