@@ -24,7 +24,6 @@ type lineHub struct {
 	sessions int
 	lost     string // the session the server has forgotten
 	answer   func(in session.Inbound, s *session.ClientStream) bool
-	gone     []string
 }
 
 func (h *lineHub) NewStream() *session.ClientStream { return session.NewClientStream("s", 0) }
