@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"taskbridge/session"
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -87,6 +89,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method == http.MethodPost {
 		x.post()
+	} else if websocket.IsWebSocketUpgrade(r) {
+		x.webSocket()
 	} else {
 		x.verb()
 	}

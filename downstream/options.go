@@ -35,6 +35,8 @@ type Limits struct {
 	WriteTimeout time.Duration
 	// Streams bounds the requests in flight on one HTTP/2 connection; 256.
 	Streams int
+	// WebSockets bounds the WebSocket connections at a time; 1024.
+	WebSockets int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -47,6 +49,7 @@ func (l Limits) withDefaults() Limits {
 	l.KeepAlive = cmp.Or(l.KeepAlive, 15*time.Second)
 	l.WriteTimeout = cmp.Or(l.WriteTimeout, 30*time.Second)
 	l.Streams = cmp.Or(l.Streams, 256)
+	l.WebSockets = cmp.Or(l.WebSockets, 1024)
 	return l
 }
 

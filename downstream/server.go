@@ -29,7 +29,8 @@ type Server struct {
 	closeOnce, cutOnce sync.Once
 
 	mu     sync.Mutex    // protects the fields below
-	active int           // exchanges the hub knows of
+	active int           // exchanges the hub knows of, and WebSocket connections
+	socks  int           // WebSocket connections
 	idle   chan struct{} // closed when there are none, nil while nobody waits
 }
 
@@ -130,6 +131,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainPause)
 	defer cancel()
+	if err != nil {
+		s.wait(after) // WebSocket connections say why they end
+	}
 	if s.http.Shutdown(after) != nil {
 		return errors.Join(err, s.http.Close())
 	}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
-	"sync"
 	"time"
 
 	"taskbridge/session"
@@ -63,47 +61,18 @@ func ServeStdio(ctx context.Context, o StdioOptions) error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &stdioServer{o: o, out: lines.NewWriter(o.Out), flying: map[string]*flight{}, free: make(chan struct{}, maxFlying)}
-	s.ctx, s.end = context.WithCancelCause(ctx)
+	s := &stdioServer{o: o, clientLink: newClientLink(ctx, linkOptions{
+		Hub: o.Hub, Who: session.Caller{Principal: session.LocalPrincipal}, Write: lines.NewWriter(o.Out).Write,
+		Supported: o.Supported, Budget: o.Budget, Logger: o.Logger, Tap: o.Tap,
+	})}
 	defer s.end(nil)
 	return s.serve()
 }
 
-// maxFlying bounds the requests of the client that are in flight. Past it
-// nothing more is read until one is answered.
-const maxFlying = 1024
-
-// stdioServer is one connection.
+// stdioServer is one client on standard streams.
 type stdioServer struct {
-	o    StdioOptions
-	ctx  context.Context // its cause says why the connection ends
-	end  context.CancelCauseFunc
-	wg   sync.WaitGroup
-	free chan struct{}
-
-	wmu sync.Mutex // held while a message is written
-	out *lines.Writer
-
-	mu     sync.Mutex // protects the fields below
-	flying map[string]*flight
-	opened bool // a request was answered by more than a failure to reach the server
-	legacy legacyLink
-}
-
-// flight is a request of the client that has not been answered.
-type flight struct {
-	id     jsonrpc.ID
-	caller session.Caller
-	msg    *jsonrpc.Message
-	stream *session.ClientStream
-	stop   context.CancelFunc
-	// silent: it was cancelled, so it gets no answer (2026-07-28
-	// basic/patterns/cancellation).
-	silent bool
-	// cancelled: a legacy one was; the hub decides what comes of it.
-	cancelled bool
-	batch     *stdioBatch
-	retry     bool // it was sent again in a new session
+	*clientLink
+	o StdioOptions
 }
 
 // line is what the reader hands over.
@@ -117,16 +86,7 @@ func (s *stdioServer) serve() error {
 	go s.read(in)
 	err := s.work(in)
 	s.end(errClientEnded)
-	left := make(chan struct{})
-	go func() { defer close(left); s.wg.Wait() }()
-	t := time.NewTimer(goodbyeFor)
-	defer t.Stop()
-	select {
-	case <-left:
-	case <-t.C: // a client that does not read holds a write up
-	}
-	// A legacy client cannot come back to its calls: they end with its session.
-	s.endSession()
+	s.leave()
 	if errors.Is(err, errClientEnded) {
 		return nil
 	}
@@ -201,28 +161,6 @@ func (s *stdioServer) work(in <-chan line) error {
 	}
 }
 
-// drain waits until nothing is in flight; read bounds it.
-func (s *stdioServer) drain() {
-	for {
-		s.mu.Lock()
-		n := 0
-		for _, f := range s.flying {
-			if f.msg.Method != "subscriptions/listen" {
-				n++
-			}
-		}
-		s.mu.Unlock()
-		if n == 0 {
-			return
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-s.ctx.Done():
-			return
-		}
-	}
-}
-
 func (s *stdioServer) tooLong(t *lines.TooLong) {
 	cond, text := translate.CondTooLarge, fmt.Sprintf("the message is over the limit of %d bytes", s.o.MaxMessage)
 	if t.Busy {
@@ -232,312 +170,5 @@ func (s *stdioServer) tooLong(t *lines.TooLong) {
 	if t.Call && !t.ID.IsZero() {
 		_, code := translate.StatusOf(cond, translate.Legacy)
 		s.write(jsonrpc.NewError(t.ID, code, text, nil))
-	}
-}
-
-// take leads one line.
-func (s *stdioServer) take(raw []byte) {
-	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
-	if errors.Is(err, jsonrpc.ErrBatch) {
-		s.takeBatch(raw)
-		return
-	}
-	if err != nil {
-		s.refuseLine(err)
-		return
-	}
-	s.message(m, nil)
-}
-
-func (s *stdioServer) refuseLine(err error) {
-	id, code, text := jsonrpc.NullID(), jsonrpc.CodeParse, "parse error"
-	if de, ok := errors.AsType[*jsonrpc.DecodeError](err); ok {
-		code, text = de.Code, de.Msg
-		if !de.ID.IsZero() {
-			id = de.ID
-		}
-	}
-	s.o.Logger.Debug("refused a line", "why", text)
-	s.write(jsonrpc.NewError(id, code, text, nil))
-}
-
-// message leads one message. Messages are handed over in their order; answers
-// come when they come.
-func (s *stdioServer) message(m *jsonrpc.Message, b *stdioBatch) {
-	caller, cond, detail, data := s.caller(m)
-	if m.Kind == jsonrpc.Request {
-		if cond == translate.CondNone && s.inFlight(m.ID) {
-			cond, detail = translate.CondDuplicateID, "a request with this id is still in flight"
-		}
-		if cond == translate.CondUnsupportedVersion && s.o.Supported != nil {
-			data = translate.VersionData(caller.Version, s.o.Supported(s.ctx, caller))
-		}
-		if cond != translate.CondNone {
-			_, code := translate.StatusOf(cond, caller.Era)
-			if detail == "" {
-				detail = string(cond)
-			}
-			s.answer(b, jsonrpc.NewError(m.ID, translate.CodeFor(code, caller.Version), detail, data))
-			return
-		}
-		s.request(m, caller, b)
-		return
-	}
-	// A modern client's cancel names a request and need not say more of itself.
-	if m.Method == "notifications/cancelled" && s.cancel(m) {
-		return
-	}
-	if cond != translate.CondNone {
-		s.o.Logger.Debug("dropped a message of the client", "why", detail)
-		return
-	}
-	s.say(m, caller)
-	if m.Method == "notifications/initialized" && caller.Era != translate.Modern {
-		s.mu.Lock()
-		s.legacy.ready = true
-		s.mu.Unlock()
-		s.wg.Go(s.listen)
-	}
-}
-
-// caller says who sends m. There are no headers here: what they would say is
-// taken from the message (2026-07-28 stdio, Request Metadata).
-func (s *stdioServer) caller(m *jsonrpc.Message) (session.Caller, translate.Cond, string, []byte) {
-	c := session.Caller{Principal: session.LocalPrincipal}
-	h := http.Header{}
-	if v := m.At("params", "_meta", translate.MetaVersion); v.Exists() {
-		if version, ok := v.Str(); ok {
-			h = translate.StandardHeaders(m)
-			h[translate.HeaderVersion] = []string{version}
-		}
-	}
-	cl, cond := translate.Classify(h, m)
-	c.Era, c.Version = cl.Era, cl.Version
-	if c.Era == translate.Modern {
-		return c, cond, cl.Detail, cl.Data
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.Session, c.Version = s.legacy.id, s.legacy.version
-	if c.Session == "" && cond == translate.CondNone && m.Method != "initialize" && m.Method != "ping" {
-		cond, cl.Detail = translate.CondNoSession, "send initialize first"
-	}
-	return c, cond, cl.Detail, cl.Data
-}
-
-func (s *stdioServer) inFlight(id jsonrpc.ID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.flying[id.Key()] != nil
-}
-
-// request hands a request over and writes what comes back, beside the others.
-// The handshake alone is waited for: all that follows depends on it.
-func (s *stdioServer) request(m *jsonrpc.Message, caller session.Caller, b *stdioBatch) {
-	select {
-	case s.free <- struct{}{}:
-	case <-s.ctx.Done():
-		return
-	}
-	f := &flight{id: m.ID, caller: caller, msg: m, batch: b}
-	if m.Method == "initialize" && caller.Era != translate.Modern {
-		s.endSession()
-		f.caller.Session, f.caller.Version = "", ""
-		s.mu.Lock()
-		s.legacy = legacyLink{initialize: m}
-		s.mu.Unlock()
-	}
-	ctx := s.launch(f)
-	s.mu.Lock()
-	s.flying[m.ID.Key()] = f
-	s.mu.Unlock()
-	if f.msg.Method == "initialize" {
-		s.pump(ctx, f)
-		return
-	}
-	s.wg.Go(func() { s.pump(ctx, f) })
-}
-
-// launch gives f to the hub.
-func (s *stdioServer) launch(f *flight) context.Context {
-	ctx, stop := context.WithCancel(s.ctx)
-	stream := s.o.Hub.NewStream()
-	s.mu.Lock()
-	f.stream, f.stop = stream, stop
-	s.mu.Unlock()
-	s.o.Hub.Client(ctx, s.inbound(stream.ID, f.msg, f.caller, http.MethodPost), stream)
-	return ctx
-}
-
-func (s *stdioServer) inbound(stream string, m *jsonrpc.Message, caller session.Caller, verb string) session.Inbound {
-	f := translate.Frame{Msg: m, Leg: translate.ClientLeg, Dir: translate.ToServer, Stream: stream, Time: time.Now()}
-	if s.o.Tap != nil && m != nil {
-		s.o.Tap.Frame(f)
-	}
-	f.HTTP = &translate.Envelope{Verb: verb}
-	return session.Inbound{Caller: caller, Frame: f}
-}
-
-// say hands over what gets no answer.
-func (s *stdioServer) say(m *jsonrpc.Message, caller session.Caller) {
-	stream := s.o.Hub.NewStream()
-	s.o.Hub.Client(s.ctx, s.inbound(stream.ID, m, caller, http.MethodPost), stream)
-	s.wg.Go(func() {
-		defer stream.Gone()
-		for {
-			if out, ok := stream.Next(s.ctx); !ok || out.Final {
-				return
-			}
-		}
-	})
-}
-
-// pump writes what comes back for f.
-func (s *stdioServer) pump(ctx context.Context, f *flight) {
-	defer func() {
-		s.mu.Lock()
-		f.stream.Gone()
-		f.stop()
-		if s.flying[f.id.Key()] == f {
-			delete(s.flying, f.id.Key())
-		}
-		s.mu.Unlock()
-		<-s.free
-	}()
-	for {
-		out, ok := f.stream.Next(ctx)
-		if !ok {
-			if ctx.Err() == nil {
-				s.last(f, session.Out{Status: http.StatusInternalServerError})
-			}
-			return
-		}
-		if out.Final {
-			if next, again := s.renew(f, out); again {
-				ctx = next
-				continue
-			}
-			s.last(f, out)
-			return
-		}
-		if out.Raw != nil {
-			s.show(f.stream.ID, out.Raw)
-			s.write(out.Raw)
-		}
-	}
-}
-
-// last writes the answer itself.
-func (s *stdioServer) last(f *flight, out session.Out) {
-	s.mu.Lock()
-	silent := f.silent || f.cancelled && out.Raw == nil
-	switch {
-	case f.caller.Era == translate.Modern:
-	case f.msg.Method == "initialize":
-		s.greeted(out)
-	case out.Status < 300:
-		s.legacy.remember(f.msg)
-	}
-	s.mu.Unlock()
-	if silent || s.opening(f, out) {
-		return
-	}
-	raw := out.Raw
-	if raw == nil {
-		raw = jsonrpc.NewError(f.id, -32603, statusText(out), nil)
-	}
-	s.show(f.stream.ID, raw)
-	s.answer(f.batch, raw)
-	if f.msg.Method == "subscriptions/listen" && out.Status < 300 {
-		// 2026-07-28 basic/patterns/cancellation: a server that tears a
-		// subscription down says so.
-		params := jsonrpc.NewObject().Raw("requestId", f.id.Raw()).Bytes()
-		s.write(jsonrpc.NewNotification("notifications/cancelled", params))
-	}
-}
-
-// statusText says in words what HTTP says by a status alone.
-func statusText(out session.Out) string {
-	switch out.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Sprintf("the server wants authorization (HTTP %d); give it with --header 'Authorization: …'", out.Status)
-	case 0, http.StatusOK, http.StatusAccepted:
-		return "the request ended without an answer"
-	}
-	return fmt.Sprintf("the request ended without an answer (HTTP %d)", out.Status)
-}
-
-// opening: the server behind is not there for the client's first request. A
-// modern client would take any JSON-RPC error for a legacy server's, so it gets
-// none; the connection ends.
-func (s *stdioServer) opening(f *flight, out session.Out) bool {
-	first := f.msg.Method == "initialize" || f.caller.Era == translate.Modern
-	s.mu.Lock()
-	was := s.opened
-	failed := false
-	switch out.Status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusUnauthorized, http.StatusForbidden:
-		failed = true
-	default:
-		s.opened = true
-	}
-	s.mu.Unlock()
-	if was || !failed || !first {
-		return false
-	}
-	e := &OpeningError{Status: out.Status, Text: statusText(out)}
-	if m, err := jsonrpc.Decode(out.Raw, jsonrpc.Limits{}); err == nil {
-		e.Text, _ = m.At("error", "message").Str()
-	}
-	if f.caller.Era != translate.Modern {
-		raw := out.Raw
-		if raw == nil {
-			raw = jsonrpc.NewError(f.id, -32603, e.Text, nil)
-		}
-		s.answer(f.batch, raw)
-	}
-	s.end(e)
-	return true
-}
-
-// cancel ends a modern request as a closed stream would, without an answer. It
-// is false for what the hub is to hear of.
-func (s *stdioServer) cancel(m *jsonrpc.Message) bool {
-	id, err := jsonrpc.IDFromRaw(m.At("params", "requestId").Raw())
-	if err != nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.flying[id.Key()]
-	switch {
-	case f == nil:
-		return false
-	case f.caller.Era != translate.Modern:
-		f.cancelled = true
-		return false
-	}
-	f.silent = true
-	f.stop()
-	f.stream.Gone() // at once: what follows may depend on it
-	return true
-}
-
-func (s *stdioServer) show(stream string, raw []byte) {
-	if s.o.Tap == nil {
-		return
-	}
-	if m, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
-		s.o.Tap.Frame(translate.Frame{Msg: m, Leg: translate.ClientLeg, Dir: translate.ToClient, Stream: stream, Time: time.Now()})
-	}
-}
-
-// write writes one message as one line. A client that has closed its end ends
-// the connection.
-func (s *stdioServer) write(raw []byte) {
-	s.wmu.Lock()
-	defer s.wmu.Unlock()
-	if err := s.out.Write(raw); err != nil {
-		s.end(fmt.Errorf("%w: %w", ErrClientGone, err))
 	}
 }

@@ -214,6 +214,7 @@ func (w *Conn) Read() ([]byte, error) {
 	w.reading.Lock()
 	defer w.reading.Unlock()
 	w.giveBack()
+	w.heard() // nobody could hear while nobody read
 	kind, r, err := w.c.NextReader()
 	if err != nil {
 		return nil, w.broken(err)

@@ -51,17 +51,19 @@ func (l *legacyLink) remember(m *jsonrpc.Message) {
 }
 
 // greeted takes what initialize was answered; it needs s.mu.
-func (s *stdioServer) greeted(out session.Out) {
+func (s *clientLink) greeted(out session.Out) {
 	s.legacy.id = out.Header.Get(translate.HeaderSession)
 	if m, err := jsonrpc.Decode(out.Raw, jsonrpc.Limits{}); err == nil {
 		s.legacy.version, _ = m.Result().Get("protocolVersion").Str()
 	}
 }
 
-func (s *stdioServer) legacyCaller() session.Caller {
+func (s *clientLink) legacyCaller() session.Caller {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return session.Caller{Principal: session.LocalPrincipal, Era: translate.Legacy, Session: s.legacy.id, Version: s.legacy.version}
+	c := s.o.Who
+	c.Era, c.Session, c.Version = translate.Legacy, s.legacy.id, s.legacy.version
+	return c
 }
 
 // Pauses before a session's own stream is opened again.
@@ -72,7 +74,7 @@ const (
 
 // listen keeps the session's own stream open: what belongs to no request comes
 // there. A server may have none.
-func (s *stdioServer) listen() {
+func (s *clientLink) listen() {
 	caller := s.legacyCaller()
 	s.mu.Lock()
 	if caller.Session == "" || s.legacy.listening == caller.Session {
@@ -114,7 +116,7 @@ func (s *stdioServer) listen() {
 
 // relay writes what comes on a stream of its own until it ends, and says with
 // what status.
-func (s *stdioServer) relay(stream *session.ClientStream) int {
+func (s *clientLink) relay(stream *session.ClientStream) int {
 	for {
 		out, ok := stream.Next(s.ctx)
 		if !ok || out.Final {
@@ -128,9 +130,9 @@ func (s *stdioServer) relay(stream *session.ClientStream) int {
 }
 
 // renew sends a request again that was refused because the server has forgotten
-// the session, or its process has ended: it cannot have run. A client on stdio
+// the session, or its process has ended: it cannot have run. The client
 // knows no sessions and could not begin a new one itself.
-func (s *stdioServer) renew(f *flight, out session.Out) (context.Context, bool) {
+func (s *clientLink) renew(f *flight, out session.Out) (context.Context, bool) {
 	if out.Status != http.StatusNotFound || f.retry || f.caller.Era == translate.Modern || f.caller.Session == "" || f.msg.Method == "initialize" {
 		return nil, false
 	}
@@ -147,7 +149,7 @@ func (s *stdioServer) renew(f *flight, out session.Out) (context.Context, bool) 
 
 // renewFrom begins a new session in place of lost and says whether there is
 // one. Of several who find the session lost one does it.
-func (s *stdioServer) renewFrom(lost string) bool {
+func (s *clientLink) renewFrom(lost string) bool {
 	s.mu.Lock()
 	for s.legacy.renewing != nil {
 		wait := s.legacy.renewing
@@ -168,7 +170,9 @@ func (s *stdioServer) renewFrom(lost string) bool {
 	s.legacy.renewing = done
 	s.mu.Unlock()
 	s.o.Logger.Warn("the session with the server was lost; a new one is begun in its place")
-	out := s.ask(init, session.Caller{Principal: session.LocalPrincipal, Era: translate.Legacy})
+	caller := s.o.Who
+	caller.Era = translate.Legacy
+	out := s.ask(init, caller)
 	s.mu.Lock()
 	ok := out.Header.Get(translate.HeaderSession) != ""
 	if ok {
@@ -187,7 +191,7 @@ func (s *stdioServer) renewFrom(lost string) bool {
 }
 
 // repeat tells a new session what the client told the lost one.
-func (s *stdioServer) repeat() {
+func (s *clientLink) repeat() {
 	s.mu.Lock()
 	told := slices.Collect(maps.Values(s.legacy.sticky))
 	s.mu.Unlock()
@@ -197,7 +201,7 @@ func (s *stdioServer) repeat() {
 }
 
 // ask sends a request of the client's once more; its answer is not the client's.
-func (s *stdioServer) ask(again *jsonrpc.Message, caller session.Caller) session.Out {
+func (s *clientLink) ask(again *jsonrpc.Message, caller session.Caller) session.Out {
 	m, err := jsonrpc.Decode(again.Raw, jsonrpc.Limits{})
 	if err != nil {
 		return session.Out{}
@@ -217,7 +221,7 @@ func (s *stdioServer) ask(again *jsonrpc.Message, caller session.Caller) session
 const goodbyeFor = time.Second
 
 // endSession ends the session the client has, if it has one.
-func (s *stdioServer) endSession() {
+func (s *clientLink) endSession() {
 	caller := s.legacyCaller()
 	if caller.Session == "" {
 		return

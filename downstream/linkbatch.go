@@ -8,15 +8,15 @@ import (
 	"taskbridge/translate/jsonrpc"
 )
 
-// stdioBatch gathers the answers to an array of messages (2025-03-26 basic,
+// linkBatch gathers the answers to an array of messages (2025-03-26 basic,
 // Batching).
-type stdioBatch struct {
+type linkBatch struct {
 	mu    sync.Mutex // protects the fields below
 	left  int
 	parts []string
 }
 
-func (s *stdioServer) takeBatch(raw []byte) {
+func (s *clientLink) takeBatch(raw []byte) {
 	s.mu.Lock()
 	version := s.legacy.version
 	s.mu.Unlock()
@@ -29,7 +29,7 @@ func (s *stdioServer) takeBatch(raw []byte) {
 		s.refuseLine(err)
 		return
 	}
-	b := &stdioBatch{}
+	b := &linkBatch{}
 	for _, m := range msgs {
 		if m.Kind == jsonrpc.Request {
 			b.left++
@@ -45,7 +45,7 @@ func (s *stdioServer) takeBatch(raw []byte) {
 }
 
 // answer writes an answer, or keeps it until all of its batch are there.
-func (s *stdioServer) answer(b *stdioBatch, raw []byte) {
+func (s *clientLink) answer(b *linkBatch, raw []byte) {
 	if b == nil {
 		s.write(raw)
 		return

@@ -1,0 +1,482 @@
+package downstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// maxFlying bounds the requests of the client that are in flight. Past it
+// nothing more is read until one is answered.
+const maxFlying = 1024
+
+// linkOptions say who is at the other end of a clientLink.
+type linkOptions struct {
+	Hub   session.Hub
+	Who   session.Caller     // Principal, Open, Address and Credential of every message
+	Write func([]byte) error // sends one message; one caller at a time; an error is the end
+	// Refuse is asked why no new requests are taken; nil: they always are.
+	Refuse func() translate.Cond
+	// Crowded: a request past maxFlying is refused, not waited with.
+	Crowded bool
+
+	Supported func(context.Context, session.Caller) []string // as StdioOptions'
+	Budget    *session.Budget                                // drawn on by requests over 64 KiB in flight; nil: none
+	Logger    *slog.Logger
+	Tap       session.Tap // nil: nobody looks
+}
+
+// clientLink is a client all of whose messages share one channel. The channel
+// carries what over HTTP headers do: its legacy session, who it is.
+type clientLink struct {
+	o    linkOptions
+	ctx  context.Context // its cause says why the connection ends
+	end  context.CancelCauseFunc
+	wg   sync.WaitGroup
+	free chan struct{}
+
+	wmu sync.Mutex // held while a message is written
+
+	mu     sync.Mutex // protects the fields below
+	flying map[string]*flight
+	opened bool // a request was answered by more than a failure to reach the server
+	legacy legacyLink
+}
+
+// flight is a request of the client that has not been answered.
+type flight struct {
+	id     jsonrpc.ID
+	caller session.Caller
+	msg    *jsonrpc.Message
+	stream *session.ClientStream
+	stop   context.CancelFunc
+	// silent: it was cancelled, so it gets no answer (2026-07-28
+	// basic/patterns/cancellation).
+	silent bool
+	// cancelled: a legacy one was; the hub decides what comes of it.
+	cancelled bool
+	batch     *linkBatch
+	retry     bool  // it was sent again in a new session
+	took      int64 // of the budget
+}
+
+func newClientLink(ctx context.Context, o linkOptions) *clientLink {
+	s := &clientLink{o: o, flying: map[string]*flight{}, free: make(chan struct{}, maxFlying)}
+	s.ctx, s.end = context.WithCancelCause(ctx)
+	return s
+}
+
+// leave waits until what the client asked for has ended, which its context has
+// already, and ends its session.
+func (s *clientLink) leave() {
+	left := make(chan struct{})
+	go func() { defer close(left); s.wg.Wait() }()
+	t := time.NewTimer(goodbyeFor)
+	defer t.Stop()
+	select {
+	case <-left:
+	case <-t.C: // a client that does not read holds a write up
+	}
+	// A legacy client cannot come back to its calls: they end with its session.
+	s.endSession()
+}
+
+// idle: nothing is in flight but what has no end of its own.
+func (s *clientLink) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.flying {
+		if f.msg.Method != "subscriptions/listen" {
+			return false
+		}
+	}
+	return true
+}
+
+// failAll answers every request in flight with an error, in place of its own
+// answer.
+func (s *clientLink) failAll(text string) {
+	s.mu.Lock()
+	var all []*flight
+	for _, f := range s.flying {
+		if !f.silent {
+			f.silent = true
+			all = append(all, f)
+		}
+	}
+	s.mu.Unlock()
+	for _, f := range all {
+		s.answer(f.batch, jsonrpc.NewError(f.id, -32603, text, nil))
+	}
+}
+
+// drain waits until nothing is in flight; read bounds it.
+func (s *clientLink) drain() {
+	for {
+		if s.idle() {
+			return
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// take leads one line.
+func (s *clientLink) take(raw []byte) {
+	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
+	if errors.Is(err, jsonrpc.ErrBatch) {
+		s.takeBatch(raw)
+		return
+	}
+	if err != nil {
+		s.refuseLine(err)
+		return
+	}
+	s.message(m, nil)
+}
+
+func (s *clientLink) refuseLine(err error) {
+	id, code, text := jsonrpc.NullID(), jsonrpc.CodeParse, "parse error"
+	if de, ok := errors.AsType[*jsonrpc.DecodeError](err); ok {
+		code, text = de.Code, de.Msg
+		if !de.ID.IsZero() {
+			id = de.ID
+		}
+	}
+	s.o.Logger.Debug("refused a line", "why", text)
+	s.write(jsonrpc.NewError(id, code, text, nil))
+}
+
+// message leads one message. Messages are handed over in their order; answers
+// come when they come.
+func (s *clientLink) message(m *jsonrpc.Message, b *linkBatch) {
+	caller, cond, detail, data := s.caller(m)
+	if m.Kind == jsonrpc.Request {
+		if cond == translate.CondNone && s.inFlight(m.ID) {
+			cond, detail = translate.CondDuplicateID, "a request with this id is still in flight"
+		}
+		if cond == translate.CondUnsupportedVersion && s.o.Supported != nil {
+			data = translate.VersionData(caller.Version, s.o.Supported(s.ctx, caller))
+		}
+		if cond != translate.CondNone {
+			_, code := translate.StatusOf(cond, caller.Era)
+			if detail == "" {
+				detail = string(cond)
+			}
+			s.answer(b, jsonrpc.NewError(m.ID, translate.CodeFor(code, caller.Version), detail, data))
+			return
+		}
+		s.request(m, caller, b)
+		return
+	}
+	// A modern client's cancel names a request and need not say more of itself.
+	if m.Method == "notifications/cancelled" && s.cancel(m) {
+		return
+	}
+	if cond != translate.CondNone {
+		s.o.Logger.Debug("dropped a message of the client", "why", detail)
+		return
+	}
+	s.say(m, caller)
+	if m.Method == "notifications/initialized" && caller.Era != translate.Modern {
+		s.mu.Lock()
+		s.legacy.ready = true
+		s.mu.Unlock()
+		s.wg.Go(s.listen)
+	}
+}
+
+// caller says who sends m. There are no headers here: what they would say is
+// taken from the message (2026-07-28 stdio, Request Metadata).
+func (s *clientLink) caller(m *jsonrpc.Message) (session.Caller, translate.Cond, string, []byte) {
+	c := s.o.Who
+	h := http.Header{}
+	if v := m.At("params", "_meta", translate.MetaVersion); v.Exists() {
+		if version, ok := v.Str(); ok {
+			h = translate.StandardHeaders(m)
+			h[translate.HeaderVersion] = []string{version}
+		}
+	}
+	cl, cond := translate.Classify(h, m)
+	c.Era, c.Version = cl.Era, cl.Version
+	if c.Era == translate.Modern {
+		return c, cond, cl.Detail, cl.Data
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.Session, c.Version = s.legacy.id, s.legacy.version
+	if c.Session == "" && cond == translate.CondNone && m.Method != "initialize" && m.Method != "ping" {
+		cond, cl.Detail = translate.CondNoSession, "send initialize first"
+	}
+	return c, cond, cl.Detail, cl.Data
+}
+
+func (s *clientLink) inFlight(id jsonrpc.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flying[id.Key()] != nil
+}
+
+// request hands a request over and writes what comes back, beside the others.
+// The handshake alone is waited for: all that follows depends on it.
+func (s *clientLink) request(m *jsonrpc.Message, caller session.Caller, b *linkBatch) {
+	if cond := s.room(); cond != translate.CondNone {
+		s.refuse(m, caller, b, cond)
+		return
+	}
+	f := &flight{id: m.ID, caller: caller, msg: m, batch: b}
+	if n := int64(len(m.Raw)); n > keptBuffer && s.o.Budget != nil {
+		if !s.o.Budget.TryAcquire(n) {
+			<-s.free
+			s.refuse(m, caller, b, translate.CondBusy)
+			return
+		}
+		f.took = n
+	}
+	if m.Method == "initialize" && caller.Era != translate.Modern {
+		s.endSession()
+		f.caller.Session, f.caller.Version = "", ""
+		s.mu.Lock()
+		s.legacy = legacyLink{initialize: m}
+		s.mu.Unlock()
+	}
+	ctx := s.launch(f)
+	s.mu.Lock()
+	s.flying[m.ID.Key()] = f
+	s.mu.Unlock()
+	if f.msg.Method == "initialize" {
+		s.pump(ctx, f)
+		return
+	}
+	s.wg.Go(func() { s.pump(ctx, f) })
+}
+
+// room says why no further request can be taken; where it can, one of free is.
+func (s *clientLink) room() translate.Cond {
+	if s.o.Refuse != nil {
+		if cond := s.o.Refuse(); cond != translate.CondNone {
+			return cond
+		}
+	}
+	select {
+	case s.free <- struct{}{}:
+		return translate.CondNone
+	default:
+	}
+	if s.o.Crowded {
+		return translate.CondBusy
+	}
+	select {
+	case s.free <- struct{}{}:
+		return translate.CondNone
+	case <-s.ctx.Done():
+		return translate.CondDraining
+	}
+}
+
+func (s *clientLink) refuse(m *jsonrpc.Message, caller session.Caller, b *linkBatch, cond translate.Cond) {
+	if s.ctx.Err() != nil {
+		return
+	}
+	_, code := translate.StatusOf(cond, caller.Era)
+	s.answer(b, jsonrpc.NewError(m.ID, translate.CodeFor(code, caller.Version), string(cond), nil))
+}
+
+// launch gives f to the hub.
+func (s *clientLink) launch(f *flight) context.Context {
+	ctx, stop := context.WithCancel(s.ctx)
+	stream := s.o.Hub.NewStream()
+	s.mu.Lock()
+	f.stream, f.stop = stream, stop
+	s.mu.Unlock()
+	s.o.Hub.Client(ctx, s.inbound(stream.ID, f.msg, f.caller, http.MethodPost), stream)
+	return ctx
+}
+
+func (s *clientLink) inbound(stream string, m *jsonrpc.Message, caller session.Caller, verb string) session.Inbound {
+	f := translate.Frame{Msg: m, Leg: translate.ClientLeg, Dir: translate.ToServer, Stream: stream, Time: time.Now()}
+	if s.o.Tap != nil && m != nil {
+		s.o.Tap.Frame(f)
+	}
+	f.HTTP = &translate.Envelope{Verb: verb}
+	return session.Inbound{Caller: caller, Frame: f}
+}
+
+// say hands over what gets no answer.
+func (s *clientLink) say(m *jsonrpc.Message, caller session.Caller) {
+	stream := s.o.Hub.NewStream()
+	s.o.Hub.Client(s.ctx, s.inbound(stream.ID, m, caller, http.MethodPost), stream)
+	s.wg.Go(func() {
+		defer stream.Gone()
+		for {
+			if out, ok := stream.Next(s.ctx); !ok || out.Final {
+				return
+			}
+		}
+	})
+}
+
+// pump writes what comes back for f.
+func (s *clientLink) pump(ctx context.Context, f *flight) {
+	defer func() {
+		s.mu.Lock()
+		f.stream.Gone()
+		f.stop()
+		if s.flying[f.id.Key()] == f {
+			delete(s.flying, f.id.Key())
+		}
+		s.mu.Unlock()
+		if f.took > 0 {
+			s.o.Budget.Release(f.took)
+		}
+		<-s.free
+	}()
+	for {
+		out, ok := f.stream.Next(ctx)
+		if !ok {
+			if ctx.Err() == nil {
+				s.last(f, session.Out{Status: http.StatusInternalServerError})
+			}
+			return
+		}
+		if out.Final {
+			if next, again := s.renew(f, out); again {
+				ctx = next
+				continue
+			}
+			s.last(f, out)
+			return
+		}
+		if out.Raw != nil {
+			s.show(f.stream.ID, out.Raw)
+			s.write(out.Raw)
+		}
+	}
+}
+
+// last writes the answer itself.
+func (s *clientLink) last(f *flight, out session.Out) {
+	s.mu.Lock()
+	silent := f.silent || f.cancelled && out.Raw == nil
+	f.silent = true // no second answer, whoever gives it
+	switch {
+	case f.caller.Era == translate.Modern:
+	case f.msg.Method == "initialize":
+		s.greeted(out)
+	case out.Status < 300:
+		s.legacy.remember(f.msg)
+	}
+	s.mu.Unlock()
+	if silent || s.opening(f, out) {
+		return
+	}
+	raw := out.Raw
+	if raw == nil {
+		raw = jsonrpc.NewError(f.id, -32603, statusText(out), nil)
+	}
+	s.show(f.stream.ID, raw)
+	s.answer(f.batch, raw)
+	if f.msg.Method == "subscriptions/listen" && out.Status < 300 {
+		// 2026-07-28 basic/patterns/cancellation: a server that tears a
+		// subscription down says so.
+		params := jsonrpc.NewObject().Raw("requestId", f.id.Raw()).Bytes()
+		s.write(jsonrpc.NewNotification("notifications/cancelled", params))
+	}
+}
+
+// statusText says in words what HTTP says by a status alone.
+func statusText(out session.Out) string {
+	switch out.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fmt.Sprintf("the server wants authorization (HTTP %d); give it with --header 'Authorization: …'", out.Status)
+	case 0, http.StatusOK, http.StatusAccepted:
+		return "the request ended without an answer"
+	}
+	return fmt.Sprintf("the request ended without an answer (HTTP %d)", out.Status)
+}
+
+// opening: the server behind is not there for the client's first request. A
+// modern client would take any JSON-RPC error for a legacy server's, so it gets
+// none; the connection ends.
+func (s *clientLink) opening(f *flight, out session.Out) bool {
+	first := f.msg.Method == "initialize" || f.caller.Era == translate.Modern
+	s.mu.Lock()
+	was := s.opened
+	failed := false
+	switch out.Status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusUnauthorized, http.StatusForbidden:
+		failed = true
+	default:
+		s.opened = true
+	}
+	s.mu.Unlock()
+	if was || !failed || !first {
+		return false
+	}
+	e := &OpeningError{Status: out.Status, Text: statusText(out)}
+	if m, err := jsonrpc.Decode(out.Raw, jsonrpc.Limits{}); err == nil {
+		e.Text, _ = m.At("error", "message").Str()
+	}
+	if f.caller.Era != translate.Modern {
+		raw := out.Raw
+		if raw == nil {
+			raw = jsonrpc.NewError(f.id, -32603, e.Text, nil)
+		}
+		s.answer(f.batch, raw)
+	}
+	s.end(e)
+	return true
+}
+
+// cancel ends a modern request as a closed stream would, without an answer. It
+// is false for what the hub is to hear of.
+func (s *clientLink) cancel(m *jsonrpc.Message) bool {
+	id, err := jsonrpc.IDFromRaw(m.At("params", "requestId").Raw())
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.flying[id.Key()]
+	switch {
+	case f == nil:
+		return false
+	case f.caller.Era != translate.Modern:
+		f.cancelled = true
+		return false
+	}
+	f.silent = true
+	f.stop()
+	f.stream.Gone() // at once: what follows may depend on it
+	return true
+}
+
+func (s *clientLink) show(stream string, raw []byte) {
+	if s.o.Tap == nil {
+		return
+	}
+	if m, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
+		s.o.Tap.Frame(translate.Frame{Msg: m, Leg: translate.ClientLeg, Dir: translate.ToClient, Stream: stream, Time: time.Now()})
+	}
+}
+
+// write writes one message as one line. A client that has closed its end ends
+// the connection.
+func (s *clientLink) write(raw []byte) {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if err := s.o.Write(raw); err != nil {
+		s.end(fmt.Errorf("%w: %w", ErrClientGone, err))
+	}
+}

@@ -1,0 +1,190 @@
+package downstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"taskbridge/session/ws"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+	"taskbridge/translate/lines"
+)
+
+// webSocket serves a client that asks for WebSocket on the endpoint. Host and
+// Origin have been checked, and who it is is known: what the upgrade says counts
+// for the connection. It returns when the connection has ended.
+func (x *exchange) webSocket() {
+	s := x.s
+	switch {
+	case s.draining():
+		x.refuse(translate.CondDraining, "", nil)
+		return
+	case x.r.ContentLength != 0:
+		x.refuse(translate.CondInvalidRequest, "GET with a body", nil)
+		return
+	case !s.addSocket():
+		x.refuse(translate.CondBusy, "too many WebSocket connections", nil)
+		return
+	}
+	defer s.dropSocket()
+	up := websocket.Upgrader{
+		Subprotocols: []string{ws.Subprotocol}, HandshakeTimeout: s.o.Limits.WriteTimeout,
+		ReadBufferSize: 4 << 10, WriteBufferSize: ws.BufferSize, WriteBufferPool: ws.Buffers,
+		CheckOrigin: func(*http.Request) bool { return true }, // the guard has
+		Error: func(_ http.ResponseWriter, _ *http.Request, _ int, why error) {
+			x.refuse(translate.CondInvalidRequest, why.Error(), nil)
+		},
+	}
+	conn, err := up.Upgrade(x.w, x.r, nil)
+	if err != nil {
+		s.o.Logger.Debug("no WebSocket came of an upgrade", "err", err)
+		return
+	}
+	x.status = http.StatusSwitchingProtocols
+	s.o.Metrics.Streams(1)
+	defer s.o.Metrics.Streams(-1)
+	newSocket(s, x, conn).serve()
+}
+
+func (s *Server) addSocket() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.socks >= s.o.Limits.WebSockets {
+		return false
+	}
+	s.socks++
+	s.active++
+	return true
+}
+
+func (s *Server) dropSocket() {
+	s.mu.Lock()
+	s.socks--
+	s.mu.Unlock()
+	s.leave()
+}
+
+// socket is one WebSocket connection of a client.
+type socket struct {
+	*clientLink
+	s    *Server
+	conn *ws.Conn
+}
+
+func newSocket(s *Server, x *exchange, c *websocket.Conn) *socket {
+	conn := ws.New(c, ws.Options{
+		MaxMessage: int(s.o.Limits.Body), Budget: s.o.Budget,
+		Message: s.o.Limits.BodyTimeout,
+	})
+	w := &socket{s: s, conn: conn}
+	w.clientLink = newClientLink(context.WithoutCancel(x.r.Context()), linkOptions{
+		Hub: s.o.Hub, Who: x.caller, Write: conn.Write, Crowded: true,
+		Refuse: func() translate.Cond {
+			if s.draining() {
+				return translate.CondDraining
+			}
+			return translate.CondNone
+		},
+		Supported: s.o.Supported, Budget: s.o.Budget, Logger: s.o.Logger, Tap: s.o.Tap,
+	})
+	return w
+}
+
+var (
+	errDrained = errors.New("the proxy is shutting down")
+	errGone    = errors.New("the client has ended the connection")
+)
+
+// serve reads until either end has had enough. All of the client's work is ended
+// before it returns.
+func (w *socket) serve() {
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		w.watch()
+	}()
+	for {
+		raw, err := w.conn.Read()
+		busy := (*lines.TooLong)(nil)
+		switch {
+		case err == nil:
+			w.take(raw)
+			continue
+		case errors.As(err, &busy):
+			w.answerTooLong(busy, translate.CondBusy, "out of memory budget; try again")
+			continue
+		}
+		w.lost(err)
+		break
+	}
+	<-watched
+	w.leave()
+}
+
+// lost: nothing more can be read.
+func (w *socket) lost(err error) {
+	w.o.Logger.Debug("a WebSocket connection ends", "why", err)
+	if t := (*ws.TooLarge)(nil); errors.As(err, &t) {
+		// Whose calls were under way cannot come back for their answers.
+		text := fmt.Sprintf("the message is over the limit of %d bytes", w.s.o.Limits.Body)
+		w.answerTooLong(&t.TooLong, translate.CondTooLarge, text)
+		w.failAll("the connection was closed: it brought a message over the limit")
+	}
+	if ce := (*ws.CloseError)(nil); errors.As(err, &ce) {
+		err = errGone
+	}
+	w.end(err)
+}
+
+// watch closes the connection once it is to end, which wakes its reader.
+func (w *socket) watch() {
+	closing, cut := w.s.closing, w.s.cut
+	var tick <-chan time.Time
+	for {
+		select {
+		case <-closing:
+			closing = nil
+			t := time.NewTicker(20 * time.Millisecond)
+			defer t.Stop()
+			tick = t.C
+		case <-tick:
+			if w.idle() {
+				w.end(errDrained)
+			}
+		case <-cut:
+			w.end(errDrained)
+			cut = nil
+		case <-w.ctx.Done():
+			code, reason := closeFor(context.Cause(w.ctx))
+			w.conn.Close(code, reason)
+			return
+		}
+	}
+}
+
+// closeFor is how a connection is closed that ends for a reason.
+func closeFor(why error) (code int, reason string) {
+	opening := (*OpeningError)(nil)
+	switch {
+	case errors.Is(why, errDrained):
+		return ws.GoingAway, ""
+	case errors.As(why, &opening) && (opening.Status == http.StatusUnauthorized || opening.Status == http.StatusForbidden):
+		return ws.Policy, fmt.Sprintf("HTTP %d", opening.Status)
+	case errors.As(why, &opening):
+		return ws.TryLater, fmt.Sprintf("HTTP %d", opening.Status)
+	}
+	return ws.CodeFor(why), ""
+}
+
+func (w *socket) answerTooLong(t *lines.TooLong, cond translate.Cond, text string) {
+	w.o.Logger.Warn("discarded a message of the client", "why", text)
+	if t.Call && !t.ID.IsZero() {
+		_, code := translate.StatusOf(cond, translate.Legacy)
+		w.write(jsonrpc.NewError(t.ID, code, text, nil))
+	}
+}
