@@ -40,7 +40,8 @@ type channel interface {
 	// pack makes what write takes of a message, which stays the caller's.
 	pack(raw []byte) []byte
 	// write sends a packed message and may keep it. One caller at a time. An error
-	// says why nothing can be sent any more.
+	// says why nothing can be sent any more; an *overError, that the channel has
+	// ended by itself and why.
 	write(packed []byte) error
 	// next returns the next message, and whether the server ended in the middle of
 	// it. The message is the caller's. One caller at a time. A *lines.TooLong says
@@ -53,6 +54,11 @@ type channel interface {
 	// may be called twice.
 	stop()
 }
+
+// overError is an error of channel.write.
+type overError struct{ why error }
+
+func (e *overError) Error() string { return e.why.Error() }
 
 // linkOptions say what is special about the servers behind a links.
 type linkOptions struct {

@@ -147,7 +147,10 @@ func newFace(id string, principal session.Principal) *face {
 }
 
 func (p *pipe) write() {
-	if err := p.out.run(); err != nil {
+	err := p.out.run()
+	if over, ok := errors.AsType[*overError](err); ok {
+		p.over(over.why)
+	} else if err != nil {
 		p.giveUp(err)
 	}
 }
@@ -169,7 +172,11 @@ func (p *pipe) read() {
 		}
 		p.take(raw, unended)
 	}
-	why := p.ch.ended()
+	p.over(p.ch.ended())
+}
+
+// over: the channel has ended by itself.
+func (p *pipe) over(why error) {
 	p.s.mu.Lock()
 	_, alive := p.s.pipes[p]
 	p.s.mu.Unlock()

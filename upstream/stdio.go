@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"taskbridge/session"
@@ -121,7 +122,8 @@ type childChannel struct {
 	proc *child.Process
 	r    *lines.Reader
 	w    *lines.Writer
-	late *time.Timer // read's own
+	late *time.Timer  // read's own
+	exit func() error // exitError, once
 }
 
 var _ channel = (*childChannel)(nil)
@@ -137,7 +139,9 @@ func (s *Stdio) start(_ context.Context, name string, _ session.Target) (channel
 		return nil, s.fail(session.FailProcess, s.hidden("the server process could not be started", err.Error()))
 	}
 	s.log.Debug("started a server process", "process", name, "pid", proc.PID())
-	return &childChannel{s: s, name: name, proc: proc, w: lines.NewWriter(proc.Stdin())}, nil
+	c := &childChannel{s: s, name: name, proc: proc, w: lines.NewWriter(proc.Stdin())}
+	c.exit = sync.OnceValue(c.exitError)
+	return c, nil
 }
 
 func (c *childChannel) start(giveUp func(error)) {
@@ -160,10 +164,17 @@ func (c *childChannel) start(giveUp func(error)) {
 func (c *childChannel) pack(raw []byte) []byte { return raw }
 
 func (c *childChannel) write(msg []byte) error {
-	if err := c.w.Write(msg); err != nil {
+	if c.w.Write(msg) == nil {
+		return nil
+	}
+	t := time.NewTimer(c.s.o.CloseGrace)
+	defer t.Stop()
+	select {
+	case <-c.proc.Said(): // how it ended says more
+		return &overError{c.exit()}
+	case <-t.C:
 		return errors.New("it closed its standard input")
 	}
-	return nil
 }
 
 func (c *childChannel) next() ([]byte, bool, error) {
@@ -179,7 +190,7 @@ func (c *childChannel) ended() error {
 	defer t.Stop()
 	select {
 	case <-c.proc.Said():
-		return c.exitError()
+		return c.exit()
 	case <-t.C:
 		c.s.log.Warn("ending a server process", "process", c.name, "why", "it closed its standard output")
 		return errors.New("the server process was ended: it closed its standard output")
