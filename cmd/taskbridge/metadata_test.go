@@ -96,7 +96,7 @@ func TestResourceMetadata_Refused(t *testing.T) {
 		write  http.HandlerFunc
 	}{
 		"none":     {404, http.NotFound},
-		"redirect": {502, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 302) }},
+		"redirect": {502, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }},
 		"other resource": {502, func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, `{"resource":"https://other.example/mcp"}`)
 		}},
