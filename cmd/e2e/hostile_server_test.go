@@ -24,10 +24,13 @@ type serverCase struct {
 	legacy, modern string
 }
 
-func serverCases() []serverCase {
-	const broken = "502 -32603"
+const (
+	broken = "502 -32603"
 	// An event stream is begun before it breaks: the failure is an error in it.
-	const inStream = "200 -32603"
+	inStream = "200 -32603"
+)
+
+func serverCases() []serverCase {
 	id := func(c *scriptCall) string { return string(c.ID) }
 	answer := func(id, result string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":` + result + `}` }
 	return []serverCase{
@@ -86,7 +89,8 @@ func serverCases() []serverCase {
 		{name: "500-html", do: func(c *scriptCall) { c.W.WriteHeader(500); _, _ = c.W.Write([]byte("<html>")) }, legacy: broken, modern: broken},
 		{name: "503-later", do: func(c *scriptCall) { c.W.Header().Set("Retry-After", "7"); c.W.WriteHeader(503) }, legacy: "503 -32603", modern: "503 -32603"},
 		{name: "429-later", do: func(c *scriptCall) { c.W.Header().Set("Retry-After", "7"); c.W.WriteHeader(429) }, legacy: "429 -32603", modern: "429 -32603"},
-		{name: "400-empty", do: func(c *scriptCall) { c.W.WriteHeader(400) }, legacy: broken, modern: broken},
+		// Between peers of one era the server's own refusal passes.
+		{name: "400-empty", do: func(c *scriptCall) { c.W.WriteHeader(400) }, legacy: broken + ",400 -32603", modern: broken + ",400 -32603"},
 		{name: "418-result", do: func(c *scriptCall) { c.JSON(418, answer(id(c), c.text("tea"))) }, legacy: "200 0,418 0", modern: "200 0,418 0"},
 		{name: "302", do: func(c *scriptCall) { c.W.Header().Set("Location", "http://other.example/"); c.W.WriteHeader(302) }, legacy: broken, modern: broken},
 		{name: "307-elsewhere", do: func(c *scriptCall) {
@@ -163,6 +167,11 @@ func TestHostileServers(t *testing.T) {
 				want := sc.legacy
 				if pair.client == translate.Modern {
 					want = sc.modern
+				}
+				if pair.client == translate.Modern && pair.server != translate.Modern && want == inStream {
+					// Legacy servers answer everything in event streams, and an error in
+					// one may need a status of its own: the reply begins with a message.
+					want += "," + broken
 				}
 				got := fmt.Sprintf("%d %d", r.Status, r.Code())
 				if len(r.Answers) != 1 || r.Broken != nil || !contains(strings.Split(want, ","), got) {
