@@ -133,7 +133,7 @@ func renderSet(b *strings.Builder, r *suiteResults, set string) {
 		b.WriteString(row.String() + " |\n")
 	}
 	if set == setLegacy {
-		b.WriteString("\nserver-sse-polling: the conformance server keeps no events and gives no ids. Its answer is lost with the\nstream it closes, and who resumes that stream at the proxy gets an error for it.\n")
+		b.WriteString("\nserver-sse-polling: the conformance server keeps no events and gives no ids. Its answer is lost with the\nstream it closes; a client of the proxy is told so by an error for the call.\n")
 	}
 	if len(notes) > 0 {
 		b.WriteString("\n¹ " + ownNotes[set] + "\n")
