@@ -149,10 +149,12 @@ const subscribed = `{"during":{"changed":["prompts","resources","tools"],"update
 type featureLine struct{ want, why string }
 
 func TestFeatures_LegacyClient_ModernServer(t *testing.T) {
+	long(t)
 	featurePairs(t, "legacy", "modern", featureLegacyClients, featureModernServers)
 }
 
 func TestFeatures_ModernClient_LegacyServer(t *testing.T) {
+	long(t)
 	featurePairs(t, "modern", "legacy", featureModernClients, featureLegacyServers)
 }
 
@@ -183,6 +185,7 @@ func featurePairs(t *testing.T, clientEra, serverEra string, clients, servers []
 
 // TestFeatures_Direct: the same without the bridge between peers of one era.
 func TestFeatures_Direct(t *testing.T) {
+	long(t)
 	for _, era := range []struct {
 		name             string
 		clients, servers []peer

@@ -46,6 +46,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// long is for tests of minutes: they run where TASKBRIDGE_E2E is set, so that
+// plain go test ./... stays within its ten minutes.
+func long(t testing.TB) {
+	t.Helper()
+	if e2eMode() == "" {
+		t.Skip("takes minutes: runs with TASKBRIDGE_E2E=require")
+	}
+}
+
 // missing skips or fails a test for want of a peer.
 func missing(t testing.TB, format string, args ...any) {
 	t.Helper()

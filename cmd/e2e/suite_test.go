@@ -139,6 +139,9 @@ func (r *suiteResults) put(m map[string]suiteRun, key string, run suiteRun) {
 // TestSuite runs the official suite directly and through the proxy, and holds
 // docs/conformance.md to what came out.
 func TestSuite(t *testing.T) {
+	if !*updateSuite {
+		long(t)
+	}
 	t.Parallel()
 	needNode(t, conformanceDir)
 	r := &suiteResults{direct: map[string]suiteRun{}, cells: map[string]suiteRun{}, clientsDirect: map[string]suiteRun{}, clientsThrough: map[string]suiteRun{}}
