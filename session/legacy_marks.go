@@ -119,6 +119,13 @@ func (h *headerMarks) Step(x *Exec, ev Event) {
 	case EvServerEnd:
 		h.fetched(x)
 	case EvTimer:
+		if ev.Name == "list" {
+			if h.up("list") {
+				x.Do(Shut{Label: "list"})
+				h.fetched(x)
+			}
+			return
+		}
 		x.Do(Del{Key: marksKey(x.ID)}, Done{})
 	}
 }
@@ -160,6 +167,7 @@ func (h *headerMarks) list(x *Exec, cursor string) {
 	id := jsonrpc.IntID(x.NextID("up/" + x.r.upstream))
 	msg := translate.NewModernRequest(id, "tools/list", h.Need.Request, params...)
 	x.Do(Open{Label: "list", Upstream: x.r.upstream, As: h.Need.As, Out: modernOut(msg, h.Need.Request.Version, nil)})
+	x.Do(Wake{Name: "list", At: x.Now.Add(askPatience)})
 }
 
 func (h *headerMarks) page(x *Exec, m *jsonrpc.Message) {
@@ -190,7 +198,9 @@ func (h *headerMarks) fetched(x *Exec) {
 			break
 		}
 	}
-	if _, known := x.Get(marksKey(x.ID)); !known && len(h.Wakes) == 0 {
+	x.Do(Unwake{Name: "list"})
+	_, expires := h.Wakes["expire"]
+	if _, known := x.Get(marksKey(x.ID)); !known && !expires {
 		x.Do(Wake{Name: "expire", At: x.Now.Add(x.Policy.SessionIdle)})
 	}
 }

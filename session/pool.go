@@ -178,7 +178,14 @@ const openPatience = 2 * time.Minute
 
 func (p *poolSession) open(x *Exec, label string, out Outgoing) {
 	x.Do(Open{Label: label, Upstream: x.r.upstream, As: p.As, Out: p.out(out)})
+	if label == "tools" || label == "level" {
+		x.Do(Wake{Name: label, At: x.Now.Add(askPatience)})
+	}
 }
+
+// askPatience: how long calls wait for what their session asks the server for
+// first. They go on without it while their clients still wait for them.
+const askPatience = 20 * time.Second
 
 // out puts the session on a message.
 func (p *poolSession) out(out Outgoing) Outgoing {
@@ -369,6 +376,17 @@ func (p *poolSession) timer(x *Exec, name string) {
 		}
 	case "begin":
 		p.ready(x)
+	case "tools":
+		if p.up(name) {
+			x.Do(Shut{Label: name})
+			p.toolsFailed(x)
+		}
+	case "level":
+		if p.up(name) {
+			x.Do(Shut{Label: name})
+			p.View.Level = p.LevelSent // it is not asked twice
+			p.levelOver(x)
+		}
 	case "opening":
 		if p.Phase == "opening" {
 			out := refusal(translate.Modern, jsonrpc.ID{}, translate.CondUpstreamTimeout, "the upstream server did not open a session in time", nil)
