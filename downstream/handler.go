@@ -68,6 +68,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if path := r.URL.Path; path != s.o.Path && path != s.o.Path+"/" {
+		if serve := s.links.route(path); serve != nil {
+			serve(x)
+			return
+		}
 		if s.o.Other != nil {
 			x.status = -1
 			s.o.Other.ServeHTTP(w, r)
@@ -151,20 +155,17 @@ func remoteAddr(r *http.Request) netip.Addr {
 // post serves a message: steps 5 to 7, then the hub.
 func (x *exchange) post() {
 	h := x.r.Header
-	if !isJSON(h) || len(h["Content-Encoding"]) > 0 {
-		x.refuse(translate.CondMediaType, "want Content-Type: application/json without Content-Encoding", nil)
+	if !x.mediaType() {
 		return
 	}
 	if !x.takesJSON && !x.takesSSE {
 		x.refuse(translate.CondNotAcceptable, "want Accept: application/json, text/event-stream", nil)
 		return
 	}
-	raw, cond := x.s.readBody(x.w, x.r, &x.rc, &x.took)
-	if cond != translate.CondNone {
-		x.refuse(cond, "", nil)
+	raw, ok := x.body()
+	if !ok {
 		return
 	}
-	x.bodyRead = true
 	msg, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
 	if errors.Is(err, jsonrpc.ErrBatch) {
 		x.batch(raw)
@@ -202,6 +203,26 @@ func (x *exchange) post() {
 	}
 	x.opens = c.Era == translate.Legacy && msg.Kind == jsonrpc.Request && msg.Method == "initialize"
 	x.hand(msg)
+}
+
+// mediaType refuses a body that is not what messages are written in.
+func (x *exchange) mediaType() bool {
+	if isJSON(x.r.Header) && len(x.r.Header["Content-Encoding"]) == 0 {
+		return true
+	}
+	x.refuse(translate.CondMediaType, "want Content-Type: application/json without Content-Encoding", nil)
+	return false
+}
+
+// body reads the body, or refuses the request.
+func (x *exchange) body() ([]byte, bool) {
+	raw, cond := x.s.readBody(x.w, x.r, &x.rc, &x.took)
+	if cond != translate.CondNone {
+		x.refuse(cond, "", nil)
+		return nil, false
+	}
+	x.bodyRead = true
+	return raw, true
 }
 
 // verb serves GET and DELETE, which only legacy sessions have

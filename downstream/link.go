@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,11 @@ type linkOptions struct {
 	Refuse func() translate.Cond
 	// Crowded: a request past maxFlying is refused, not waited with.
 	Crowded bool
+	// Watch, if set, is told of requests.
+	Watch flightWatch
+	// Post, if set, sends one message in place of Write, and several callers at
+	// once may use it.
+	Post func([]byte) error
 
 	Supported func(context.Context, session.Caller) []string // as StdioOptions'
 	Budget    *session.Budget                                // drawn on by requests over 64 KiB in flight; nil: none
@@ -49,6 +55,16 @@ type clientLink struct {
 	flying map[string]*flight
 	opened bool // a request was answered by more than a failure to reach the server
 	legacy legacyLink
+	who    session.Caller // as o.Who; over HTTP+SSE each message may bring a newer credential
+}
+
+// flightWatch is told of requests by a transport that answers each of them in a
+// way of its own beside. Its methods do not block.
+type flightWatch interface {
+	// heard: out came back for f. It is true where the client has been told, of
+	// an end that is a status alone.
+	heard(f *flight, out session.Out) bool
+	over(f *flight)
 }
 
 // flight is a request of the client that has not been answered.
@@ -69,7 +85,7 @@ type flight struct {
 }
 
 func newClientLink(ctx context.Context, o linkOptions) *clientLink {
-	s := &clientLink{o: o, flying: map[string]*flight{}, free: make(chan struct{}, maxFlying)}
+	s := &clientLink{o: o, flying: map[string]*flight{}, free: make(chan struct{}, maxFlying), who: o.Who}
 	s.ctx, s.end = context.WithCancelCause(ctx)
 	return s
 }
@@ -200,7 +216,9 @@ func (s *clientLink) message(m *jsonrpc.Message, b *linkBatch) {
 // caller says who sends m. There are no headers here: what they would say is
 // taken from the message (2026-07-28 stdio, Request Metadata).
 func (s *clientLink) caller(m *jsonrpc.Message) (session.Caller, translate.Cond, string, []byte) {
-	c := s.o.Who
+	s.mu.Lock()
+	c := s.who
+	s.mu.Unlock()
 	h := http.Header{}
 	if v := m.At("params", "_meta", translate.MetaVersion); v.Exists() {
 		if version, ok := v.Str(); ok {
@@ -340,6 +358,9 @@ func (s *clientLink) pump(ctx context.Context, f *flight) {
 		if f.took > 0 {
 			s.o.Budget.Release(f.took)
 		}
+		if s.o.Watch != nil {
+			s.o.Watch.over(f)
+		}
 		<-s.free
 	}()
 	for {
@@ -357,6 +378,9 @@ func (s *clientLink) pump(ctx context.Context, f *flight) {
 			}
 			s.last(f, out)
 			return
+		}
+		if s.o.Watch != nil {
+			s.o.Watch.heard(f, out)
 		}
 		if out.Raw != nil {
 			s.show(f.stream.ID, out.Raw)
@@ -378,12 +402,16 @@ func (s *clientLink) last(f *flight, out session.Out) {
 		s.legacy.remember(f.msg)
 	}
 	s.mu.Unlock()
-	if silent || s.opening(f, out) {
+	if silent || s.opening(f, out) || s.o.Watch != nil && s.o.Watch.heard(f, out) {
 		return
 	}
 	raw := out.Raw
 	if raw == nil {
-		raw = jsonrpc.NewError(f.id, -32603, statusText(out), nil)
+		text := statusText(out)
+		if s.o.Watch != nil { // the client is not who started us
+			text, _, _ = strings.Cut(text, "; give it with")
+		}
+		raw = jsonrpc.NewError(f.id, -32603, text, nil)
 	}
 	s.show(f.stream.ID, raw)
 	s.answer(f.batch, raw)
@@ -474,6 +502,12 @@ func (s *clientLink) show(stream string, raw []byte) {
 // write writes one message as one line. A client that has closed its end ends
 // the connection.
 func (s *clientLink) write(raw []byte) {
+	if s.o.Post != nil {
+		if err := s.o.Post(raw); err != nil {
+			s.end(fmt.Errorf("%w: %w", ErrClientGone, err))
+		}
+		return
+	}
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	if err := s.o.Write(raw); err != nil {

@@ -61,7 +61,7 @@ func (s *clientLink) greeted(out session.Out) {
 func (s *clientLink) legacyCaller() session.Caller {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.o.Who
+	c := s.who
 	c.Era, c.Session, c.Version = translate.Legacy, s.legacy.id, s.legacy.version
 	return c
 }
@@ -170,8 +170,8 @@ func (s *clientLink) renewFrom(lost string) bool {
 	s.legacy.renewing = done
 	s.mu.Unlock()
 	s.o.Logger.Warn("the session with the server was lost; a new one is begun in its place")
-	caller := s.o.Who
-	caller.Era = translate.Legacy
+	caller := s.legacyCaller()
+	caller.Session, caller.Version = "", ""
 	out := s.ask(init, caller)
 	s.mu.Lock()
 	ok := out.Header.Get(translate.HeaderSession) != ""

@@ -37,6 +37,9 @@ type Limits struct {
 	Streams int
 	// WebSockets bounds the WebSocket connections at a time; 1024.
 	WebSockets int
+	// Links bounds the clients of HTTP+SSE, CallerLinks those of one caller (of
+	// one address where callers cannot be told apart); 10,000 and 1,000.
+	Links, CallerLinks int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -50,6 +53,8 @@ func (l Limits) withDefaults() Limits {
 	l.WriteTimeout = cmp.Or(l.WriteTimeout, 30*time.Second)
 	l.Streams = cmp.Or(l.Streams, 256)
 	l.WebSockets = cmp.Or(l.WebSockets, 1024)
+	l.Links = cmp.Or(l.Links, 10_000)
+	l.CallerLinks = cmp.Or(l.CallerLinks, 1000)
 	return l
 }
 
@@ -74,6 +79,9 @@ func (noMetrics) Streams(int)                                       {}
 type Options struct {
 	Hub  session.Hub // required
 	Path string      // of the MCP endpoint; "/mcp"
+	// SSEPath is where clients of HTTP+SSE (2024-11-05) open their stream; they
+	// post to "message" beside it. Empty: they are not served.
+	SSEPath string
 
 	Limits Limits
 	Budget *session.Budget // of bodies being read or worked on; nil: one of its own
@@ -115,6 +123,9 @@ func New(o Options) (*Server, error) {
 	o.Path = cmp.Or(o.Path, "/mcp")
 	if !strings.HasPrefix(o.Path, "/") || strings.ContainsAny(o.Path, "?#") {
 		return nil, fmt.Errorf("path %q: must begin with / and have no query", o.Path)
+	}
+	if err := CheckSSEPath(o.SSEPath, o.Path); err != nil {
+		return nil, err
 	}
 	guard, err := NewGuard(GuardOptions{
 		AllowedHosts:   o.AllowedHosts,

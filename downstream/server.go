@@ -20,6 +20,7 @@ type Server struct {
 	guard      *Guard
 	large      *session.Budget
 	proxySigns bool
+	links      *links // clients of HTTP+SSE
 	http       *http.Server
 	drain      atomic.Bool
 
@@ -41,6 +42,7 @@ func newServer(o Options, guard *Guard) *Server {
 	s := &Server{
 		o:     o,
 		guard: guard,
+		links: newLinks(o),
 		large: session.NewBudget(max(total/4*3, min(o.Limits.Body, total))),
 		// Whoever says that others come in here must not have them taken for
 		// this machine's user (session.PrincipalRequest).

@@ -50,6 +50,13 @@ type HTTPUpstream struct {
 	// Authorization here is the only one sent. It may replace User-Agent and
 	// Host; headers of the protocol and of the connection are refused.
 	Header http.Header
+	// Transport is how the URL is spoken to. With TransportSSE it is that of the
+	// event stream.
+	Transport Transport
+	// MessageURL, if set, is where messages over HTTP+SSE go, whatever place the
+	// server announces; only the query announced, which names the session, is
+	// added to it.
+	MessageURL string
 }
 
 // HTTPOptions configures NewHTTP.
@@ -89,6 +96,7 @@ type HTTP struct {
 	log       *slog.Logger
 	transport *http.Transport
 	upstreams map[string]*endpoint
+	sse       map[string]*sseUpstream // those that may speak HTTP+SSE
 	cookies   *cookieStore
 	streams   atomic.Int64 // numbers streams
 
@@ -134,6 +142,7 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 		log:       o.Logger,
 		transport: newTransport(o),
 		upstreams: make(map[string]*endpoint, len(o.Upstreams)),
+		sse:       make(map[string]*sseUpstream, len(o.Upstreams)),
 		cookies:   newCookieStore(),
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Upstreams)) {
@@ -142,6 +151,12 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 			return nil, fmt.Errorf("upstream %q: %w", name, err)
 		}
 		h.upstreams[name] = e
+		if o.Upstreams[name].Transport == TransportHTTP {
+			continue
+		}
+		if h.sse[name], err = newSSEUpstream(h, e, o.Upstreams[name]); err != nil {
+			return nil, fmt.Errorf("upstream %q: %w", name, err)
+		}
 	}
 	return h, nil
 }
@@ -219,16 +234,25 @@ func (h *HTTP) Dial(_ context.Context, target session.Target) (session.Conn, err
 	return &httpConn{h: h, e: e, target: target}, nil
 }
 
-// Close closes idle sockets and waits for bodies that are being drained, which
-// is short. Streams that are still open go on until they are closed or their
+// Close ends sessions over HTTP+SSE, closes idle sockets and waits for bodies
+// that are being drained, which is short. Streams that are still open go on until they are closed or their
 // contexts end.
 func (h *HTTP) Close() error {
+	for _, u := range h.sse {
+		u.links.Close()
+		u.h.drain()
+	}
+	h.drain()
+	h.transport.CloseIdleConnections()
+	return nil
+}
+
+// drain waits for bodies that are being drained.
+func (h *HTTP) drain() {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
 	h.drains.Wait()
-	h.transport.CloseIdleConnections()
-	return nil
 }
 
 // background runs f, which must be short, in a goroutine Close waits for.
@@ -249,6 +273,7 @@ type httpConn struct {
 	h      *HTTP
 	e      *endpoint
 	target session.Target
+	jar    string // whose cookies go along, if not those of the message's session
 
 	mu     sync.Mutex // protects the fields below
 	open   []*stream  // each at its index
@@ -259,6 +284,14 @@ var _ session.Conn = (*httpConn)(nil)
 
 // Do sends one message; see session.Conn.
 func (c *httpConn) Do(ctx context.Context, out session.Outgoing) (session.Stream, error) {
+	if u := c.h.sse[c.e.name]; u != nil {
+		return u.do(ctx, c, out)
+	}
+	return c.exchange(ctx, out)
+}
+
+// exchange is one request over HTTP.
+func (c *httpConn) exchange(ctx context.Context, out session.Outgoing) (session.Stream, error) {
 	s, err := c.newStream(ctx, out)
 	if err != nil {
 		return nil, err

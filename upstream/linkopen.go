@@ -15,6 +15,13 @@ import (
 // spawn makes a link as target for owner, after a pause if the owner's last ones
 // ended early.
 func (s *links) spawn(ctx context.Context, owner session.Principal, target session.Target, modern bool) (*pipe, error) {
+	return s.spawnBy(ctx, owner, target, modern, s.o.open)
+}
+
+// spawnBy is spawn with another way to open the channel.
+func (s *links) spawnBy(ctx context.Context, owner session.Principal, target session.Target, modern bool,
+	open func(context.Context, string, session.Target) (channel, error),
+) (*pipe, error) {
 	if err := s.wait(ctx, owner); err != nil {
 		return nil, err
 	}
@@ -32,7 +39,7 @@ func (s *links) spawn(ctx context.Context, owner session.Principal, target sessi
 		return nil, s.fail(session.FailBusy, errors.New(s.o.full))
 	}
 	name := fmt.Sprintf("%s-%d", s.o.Name, s.started.Add(1))
-	ch, err := s.o.open(ctx, name, target)
+	ch, err := open(ctx, name, target)
 	if err != nil {
 		s.mu.Lock()
 		s.opening--
@@ -257,9 +264,8 @@ func (c linkConn) open(ctx context.Context, m *jsonrpc.Message) (session.Stream,
 	if err != nil {
 		return nil, err
 	}
-	st, err := c.initialize(ctx, p, m)
+	st, err := c.begin(ctx, p, m)
 	if err != nil {
-		s.retire(p)
 		return nil, err
 	}
 	if s.o.Share {
@@ -268,6 +274,16 @@ func (c linkConn) open(ctx context.Context, m *jsonrpc.Message) (session.Stream,
 		case <-p.gone:
 		case <-ctx.Done():
 		}
+	}
+	return st, nil
+}
+
+// begin opens the session of a new link.
+func (c linkConn) begin(ctx context.Context, p *pipe, m *jsonrpc.Message) (session.Stream, error) {
+	st, err := c.initialize(ctx, p, m)
+	if err != nil {
+		c.s.retire(p)
+		return nil, err
 	}
 	return st, nil
 }

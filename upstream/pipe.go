@@ -244,8 +244,28 @@ func (p *pipe) dead() error {
 	return p.ended
 }
 
+// direct is a channel whose messages go up each by itself, not in one line.
+type direct interface {
+	channel
+	// deliver sends a message and returns when the server has taken it or, of a
+	// request, when begun is closed: something came back for it. Errors are
+	// *session.DialError.
+	deliver(ctx context.Context, raw []byte, begun <-chan struct{}) error
+	// dispatch sends what is no caller's, without waiting.
+	dispatch(raw []byte)
+}
+
 // send puts a message in line.
-func (p *pipe) send(ctx context.Context, raw []byte) error {
+func (p *pipe) send(ctx context.Context, raw []byte) error { return p.sendFor(ctx, raw, nil) }
+
+// sendFor is send for a request whose answer may begin before it was taken.
+func (p *pipe) sendFor(ctx context.Context, raw []byte, begun <-chan struct{}) error {
+	if d, ok := p.ch.(direct); ok {
+		if err := p.dead(); err != nil {
+			return err
+		}
+		return d.deliver(ctx, raw, begun)
+	}
 	err := p.out.put(ctx, p.ch.pack(raw))
 	switch {
 	case err == nil:
@@ -257,7 +277,13 @@ func (p *pipe) send(ctx context.Context, raw []byte) error {
 }
 
 // trySend sends what is no caller's, where that needs no waiting.
-func (p *pipe) trySend(raw []byte) { p.out.tryPut(p.ch.pack(raw)) }
+func (p *pipe) trySend(raw []byte) {
+	if d, ok := p.ch.(direct); ok {
+		d.dispatch(raw)
+		return
+	}
+	p.out.tryPut(p.ch.pack(raw))
+}
 
 // request sends a request of f.
 func (p *pipe) request(ctx context.Context, f *face, m *jsonrpc.Message, st *pipeStream) error {
@@ -283,7 +309,7 @@ func (p *pipe) request(ctx context.Context, f *face, m *jsonrpc.Message, st *pip
 	questions := p.flight(f, st)
 	p.mu.Unlock()
 	p.s.tap(st.id, translate.ToServer, m)
-	if err := p.send(ctx, e.Bytes()); err != nil {
+	if err := p.sendFor(ctx, e.Bytes(), st.begun); err != nil {
 		p.mu.Lock()
 		p.drop(st)
 		p.mu.Unlock()

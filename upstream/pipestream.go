@@ -31,6 +31,8 @@ type pipeStream struct {
 	method string
 	task   string // params.taskId
 	start  bool   // it is the handshake
+	// begun is closed when the first thing came, or the end.
+	begun chan struct{}
 
 	mu     sync.Mutex // protects the fields below
 	queue  []translate.Frame
@@ -38,13 +40,14 @@ type pipeStream struct {
 	over   error // what Next returns behind queue; nil: more may come
 	signal chan struct{}
 	forget func() bool
+	began  bool // begun is closed
 	closed bool
 }
 
 var _ session.Stream = (*pipeStream)(nil)
 
 func (s *links) newStream(env *translate.Envelope) *pipeStream {
-	return &pipeStream{env: env, id: s.nextID(), signal: make(chan struct{}, 1)}
+	return &pipeStream{env: env, id: s.nextID(), signal: make(chan struct{}, 1), begun: make(chan struct{})}
 }
 
 // envelope is what an HTTP server would have said.
@@ -118,7 +121,12 @@ func (s *pipeStream) finish(err error) {
 	s.wake()
 }
 
+// wake needs s.mu.
 func (s *pipeStream) wake() {
+	if !s.began {
+		s.began = true
+		close(s.begun)
+	}
 	select {
 	case s.signal <- struct{}{}:
 	default:

@@ -327,7 +327,7 @@ func (p *prober) status(method, why string, env *translate.Envelope) error {
 	case transient(de.Status):
 		de.Err = fmt.Errorf("%w: %s got %s; try again, or pin the era with --upstream-era", ErrUndecided, method, why)
 	case de.Status == http.StatusNotFound || de.Status == http.StatusMethodNotAllowed:
-		de.Err = fmt.Errorf("%s got %s; check the path in the URL, or whether it is an HTTP+SSE server (--upstream-transport sse)", method, why)
+		de.Err = fmt.Errorf("%s got %s; check the path in the URL (that of an HTTP+SSE server is its event stream's, such as /sse)", method, why)
 	default:
 		de.Err = fmt.Errorf("%s got %s; is this an MCP endpoint?", method, why)
 	}

@@ -183,7 +183,7 @@ func TestCaseB17_ProbeHTTP(t *testing.T) {
 		}, err: "http://other.test/mcp", asked: []string{askDiscover}, status: 307},
 		{name: "a future server", answer: result(`{"supportedVersions":["2030-01-01","2029-01-01"]}`), err: `speaks only "2030-01-01", "2029-01-01"; this proxy speaks 2026-07-28`, asked: []string{askDiscover}},
 		{name: "a future server's error", answer: rpcError(400, -32022, `{"supported":["2030-01-01"]}`), err: `speaks only "2030-01-01"`, asked: []string{askDiscover}},
-		{name: "neither", answer: reply(404, "", ""), init: reply(404, "", ""), err: "--upstream-transport sse", status: 404, asked: []string{askDiscover, askInit}},
+		{name: "neither", answer: reply(404, "", ""), init: reply(404, "", ""), err: "such as /sse", status: 404, asked: []string{askDiscover, askInit, "GET  v= s="}},
 		{name: "initialize refused", answer: reply(400, "", ""), init: rpcError(200, -32602, ""), err: `initialize got HTTP 200, error -32602 "m\x1b"`, status: 200, asked: []string{askDiscover, askInit}},
 		{name: "unknown legacy version", answer: reply(400, "", ""), init: result(`{"protocolVersion":"2024-10-07"}`), err: `chose version "2024-10-07"`, asked: []string{askDiscover, askInit}},
 		{name: "initialize to modern", answer: reply(400, "", ""), init: result(`{"protocolVersion":"2026-07-28"}`), err: `chose version "2026-07-28"`, asked: []string{askDiscover, askInit}},

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -134,7 +135,8 @@ func verbOf(out session.Outgoing) string {
 // send sends out and follows the redirects that stay with the endpoint.
 func (h *HTTP) send(s *stream, out session.Outgoing) (*http.Response, error) {
 	header := s.c.requestHeader(out)
-	h.cookies.add(header, s.c.target, out.Session)
+	jar := cmp.Or(s.c.jar, out.Session)
+	h.cookies.add(header, s.c.target, jar)
 	at := s.e.url
 	for hop := 0; ; hop++ {
 		resp, err := h.transport.RoundTrip(newRequest(s.ctx, s.e, at, header, out))
@@ -145,7 +147,7 @@ func (h *HTTP) send(s *stream, out session.Outgoing) (*http.Response, error) {
 			resp.Body.Close()
 			return nil, s.e.fail(session.FailBroken, fmt.Errorf("%s answered %d, which was not asked for; is this an MCP endpoint?", s.e.shown, resp.StatusCode))
 		}
-		h.cookies.keep(resp, s.c.target, out.Session)
+		h.cookies.keep(resp, s.c.target, jar)
 		next, err := redirect(resp, at)
 		if err == nil && next != nil && hop == maxRedirects {
 			err = fmt.Errorf("%s redirects more than %d times", s.e.shown, maxRedirects)

@@ -27,6 +27,7 @@ type bridgeConfig struct {
 	connectTimeout time.Duration
 
 	path                         string
+	ssePath                      string // empty: clients of HTTP+SSE are not served
 	loopback                     bool
 	allowedHosts, allowedOrigins []string
 	publicURL                    string
@@ -134,7 +135,7 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 		hub, supported = verifiedOnly{hub}, nil
 	}
 	d := downstream.Options{
-		Hub: hub, Path: c.path, Limits: downstream.Limits{Body: c.maxMessage}, Budget: budget,
+		Hub: hub, Path: c.path, SSEPath: c.ssePath, Limits: downstream.Limits{Body: c.maxMessage}, Budget: budget,
 		AllowedHosts: c.allowedHosts, AllowedOrigins: c.allowedOrigins, PublicURL: c.publicURL, Loopback: c.loopback,
 		Principal: c.principal, TrustedProxies: c.trusted, Logger: c.log, Tap: c.tap,
 		Supported: supported,

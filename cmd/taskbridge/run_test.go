@@ -64,6 +64,13 @@ func TestUsage(t *testing.T) {
 		{"header without proxy", with("--principal", "header:X-User"), "--principal header:X-User: anyone could send that header; name the front end that sets it with --trusted-proxy CIDR\n" + seeServe},
 		{"cidr", with("--trusted-proxy", "10.0.0.0/99"), `--trusted-proxy "10.0.0.0/99": want an address or a CIDR such as 10.0.0.0/8` + "\n" + seeServe},
 		{"websocket", []string{"serve", "--upstream", "ws://h/mcp", "--header", "Sec-WebSocket-Key: hunter2"}, `upstream "default": header "Sec-Websocket-Key" is set by the proxy itself; leave it out` + "\n" + seeServe},
+		{"sse path", with("--sse-path", "sse"), `--sse-path: SSE path "sse": must begin with / and have a last part, and no query, escape or blank` + "\n" + seeServe},
+		{"sse path in use", with("--sse-path", "/mcp"), `--sse-path: SSE path "/mcp": it and "/message" beside it must differ from each other and from the endpoint's "/mcp"` + "\n" + seeServe},
+		{"transport", with("--upstream-transport", "ws"), `--upstream-transport "ws": want auto, http or sse` + "\n" + seeServe},
+		{"transport of a WebSocket", []string{"serve", "--upstream", "ws://h/mcp", "--upstream-transport", "sse"}, "--upstream-transport is for http:// and https:// URLs\n" + seeServe},
+		{"modern over HTTP+SSE", with("--upstream-transport", "sse", "--upstream-era", "modern"), "--upstream-transport sse carries legacy revisions only, so --upstream-era modern cannot be\n" + seeServe},
+		{"message URL", with("--upstream-message-url", "https://user:hunter2@h/m"), "--upstream-message-url: want an http:// or https:// URL such as https://HOST/PATH, without a user\n" + seeServe},
+		{"message URL of Streamable HTTP", with("--upstream-transport", "http", "--upstream-message-url", "https://h/m"), "--upstream-message-url is for HTTP+SSE; leave --upstream-transport out or say sse\n" + seeServe},
 		{"scheme", []string{"serve", "--upstream", "ftp://user:hunter2@h"}, "--upstream: want an http://, https://, ws:// or wss:// URL such as https://HOST/PATH\n" + seeServe},
 		{"no colon", with("--header", "hunter2"), "--header: want 'NAME: VALUE', with a colon\n" + seeServe},
 		{"second header", with("--header", "A: b", "--header", "Authorization:"), "--header number 2: header Authorization has no value\n" + seeServe},
@@ -109,7 +116,7 @@ func TestHelpAndVersion(t *testing.T) {
 // samples are values of flags that are no text.
 var samples = map[string]string{
 	"upstream-era": "legacy", "tool-errors": "completed", "undeclared-tasks": "refuse", "park": "task", "log-level": "debug", "log-format": "json",
-	"start-timeout": "5s", "max-children": "7", "share-child": "true",
+	"upstream-transport": "sse", "start-timeout": "5s", "max-children": "7", "share-child": "true",
 	"allow-open": "true", "once": "true", "json": "true",
 	"task-handle-after": "1.5s", "drain-timeout": "3s", "inline-wait": "2s", "connect-timeout": "4s", "max-message": "3MiB",
 }

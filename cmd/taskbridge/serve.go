@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"taskbridge/downstream"
 	"taskbridge/session"
 	"taskbridge/translate"
 )
@@ -26,6 +27,7 @@ type serveFlags struct {
 	tls tlsFlags
 
 	listen, path, era, admin, state string
+	ssePath                         string
 	stateKeys                       []string
 
 	principal                     string
@@ -73,6 +75,7 @@ func serveArgs(cmd *cobra.Command, args []string) error {
 func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS:PORT` to listen on; port 0 takes a free one")
 	fs.StringVar(&f.path, "path", "/mcp", "path of the MCP endpoint")
+	fs.StringVar(&f.ssePath, "sse-path", "/sse", "`PATH` of the stream of clients that speak HTTP+SSE (2024-11-05); they post to message beside it; off serves none")
 	f.tls.register(fs)
 	f.upstreamFlags.register(fs)
 	f.registerSharing(fs)
@@ -110,6 +113,12 @@ func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
 	if !strings.HasPrefix(f.path, "/") || strings.ContainsAny(f.path, "?# ") {
 		return c, usagef("%s %q: must begin with / and have no query", where(fs, "path"), f.path)
 	}
+	if err := f.checkEra(fs, f.era); err != nil {
+		return c, err
+	}
+	if err := f.checkSSE(fs, &c); err != nil {
+		return c, err
+	}
 	if f.maxMessage > 1<<30 {
 		return c, usagef("%s: at most 1GiB", where(fs, "max-message"))
 	}
@@ -133,6 +142,22 @@ func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
 		return c, err
 	}
 	return c, f.checkCallers(fs, &c)
+}
+
+// checkSSE settles whether clients of HTTP+SSE are served. The default path
+// makes way for an endpoint that was there first.
+func (f *serveFlags) checkSSE(fs *pflag.FlagSet, c *bridgeConfig) error {
+	if f.ssePath == "off" {
+		return nil
+	}
+	err := downstream.CheckSSEPath(f.ssePath, f.path)
+	switch {
+	case err == nil:
+		c.ssePath = f.ssePath
+	case fs.Changed("sse-path"):
+		return usagef("%s: %w", where(fs, "sse-path"), err)
+	}
+	return nil
 }
 
 func (f *serveFlags) checkState(fs *pflag.FlagSet, c *bridgeConfig) error {

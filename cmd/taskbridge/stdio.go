@@ -59,6 +59,9 @@ func (a *app) stdio(ctx context.Context, f *stdioFlags, fs *pflag.FlagSet) error
 	if f.maxMessage > 1<<30 {
 		return usagef("%s: at most 1GiB", where(fs, "max-message"))
 	}
+	if err := f.checkEra(fs, f.era); err != nil {
+		return err
+	}
 	s, err := f.resolve(a, fs)
 	if err != nil {
 		return err

@@ -23,6 +23,8 @@ const upstreamName = "default"
 // upstreamFlags say how to reach a server.
 type upstreamFlags struct {
 	url            string
+	transport      string
+	messageURL     string
 	headers, files []string
 	connectTimeout time.Duration
 	ca             string
@@ -37,6 +39,8 @@ type upstreamFlags struct {
 
 func (u *upstreamFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&u.url, "upstream", "", "`URL` of the server's MCP endpoint: http://, https://, or for WebSocket ws://, wss://")
+	enumVar(fs, &u.transport, "upstream-transport", "auto", []string{"auto", "http", "sse"}, "what an http:// or https:// URL speaks: Streamable HTTP (http), HTTP+SSE (sse, the URL of its stream); auto finds out")
+	fs.StringVar(&u.messageURL, "upstream-message-url", "", "`URL` messages over HTTP+SSE go to, instead of the one the server announces")
 	fs.StringArrayVar(&u.headers, "header", nil, "`'NAME: VALUE'` sent to the server with every request; ${VAR} is expanded")
 	fs.StringArrayVar(&u.files, "header-file", nil, "`FILE` with one 'NAME: VALUE' a line, # comments; ${VAR} is expanded")
 	durationVar(fs, &u.connectTimeout, "connect-timeout", upstream.DefaultConnectTimeout, "bound for connecting to the server")
@@ -75,6 +79,9 @@ func (u *upstreamFlags) resolve(a *app, fs *pflag.FlagSet) (server, error) {
 	if u.url == "" {
 		return server{}, usagef("no server given; name it with --upstream URL or, behind --, by its command")
 	}
+	if err := u.checkTransport(fs); err != nil {
+		return server{}, err
+	}
 	for _, name := range []string{"env", "cwd"} {
 		if f := fs.Lookup(name); f.Changed && len(f.Annotations[fromEnv]) == 0 {
 			return server{}, usagef("--%s is for a server process; give its command behind --", name)
@@ -94,7 +101,7 @@ func (u *upstreamFlags) resolve(a *app, fs *pflag.FlagSet) (server, error) {
 		return server{}, err
 	}
 	s := server{
-		http:    upstream.HTTPUpstream{URL: u.url, Header: h},
+		http:    upstream.HTTPUpstream{URL: u.url, Header: h, Transport: transports[u.transport], MessageURL: u.messageURL},
 		ws:      strings.HasPrefix(addr.Scheme, "ws"),
 		ownAuth: addr.User != nil || h.Get("Authorization") != "",
 		shared:  addr.User != nil || ownCredential(h),
@@ -107,6 +114,41 @@ func (u *upstreamFlags) resolve(a *app, fs *pflag.FlagSet) (server, error) {
 		}
 	}
 	return s, nil
+}
+
+// transports by the words of --upstream-transport.
+var transports = map[string]upstream.Transport{
+	"auto": upstream.TransportAuto, "http": upstream.TransportHTTP, "sse": upstream.TransportSSE,
+}
+
+// checkTransport refuses what has no meaning together. Errors never quote a URL.
+func (u *upstreamFlags) checkTransport(fs *pflag.FlagSet) error {
+	scheme, _, _ := strings.Cut(u.url, ":")
+	web := strings.HasPrefix(strings.ToLower(scheme), "ws")
+	for _, name := range []string{"upstream-transport", "upstream-message-url"} {
+		if f := fs.Lookup(name); web && f.Changed && f.Value.String() != "auto" {
+			return usagef("%s is for http:// and https:// URLs", where(fs, name))
+		}
+	}
+	if u.messageURL == "" {
+		return nil
+	}
+	if u.transport == "http" {
+		return usagef("%s is for HTTP+SSE; leave %s out or say sse", where(fs, "upstream-message-url"), where(fs, "upstream-transport"))
+	}
+	to, err := url.Parse(u.messageURL)
+	if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Hostname() == "" || to.User != nil {
+		return usagef("%s: want an http:// or https:// URL such as https://HOST/PATH, without a user", where(fs, "upstream-message-url"))
+	}
+	return nil
+}
+
+// checkEra: HTTP+SSE carries legacy revisions only.
+func (u *upstreamFlags) checkEra(fs *pflag.FlagSet, era string) error {
+	if u.transport == "sse" && era == "modern" {
+		return usagef("%s sse carries legacy revisions only, so %s modern cannot be", where(fs, "upstream-transport"), where(fs, "upstream-era"))
+	}
+	return nil
 }
 
 // ownCredential: any header of ours may be one; of these two we know better.

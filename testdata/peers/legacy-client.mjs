@@ -1,7 +1,9 @@
 // A legacy (2025-11-25) client on the v1 SDK with its experimental tasks API.
 // URL may be stdio: and a JSON array, a command to start and speak to.
-// node legacy-client.mjs URL SCENARIO [--header 'Name: value']… [--task ID] [--seconds N]
+// node legacy-client.mjs URL SCENARIO [--header 'Name: value']… [--task ID] [--seconds N] [--sse]
+// --sse: over HTTP+SSE, whose stream URL is meant.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
@@ -52,9 +54,10 @@ async function connect({ headers = headersOf(options), fetch, onquestion, capabi
   client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void client.seen.updated.push(params.uri));
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => void client.seen.listChanged++);
   const command = commandOf(url);
+  const Transport = options.sse === true ? SSEClientTransport : StreamableHTTPClientTransport;
   const transport = command
     ? new StdioClientTransport(command)
-    : new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers }, ...(fetch && { fetch }) });
+    : new Transport(new URL(url), { requestInit: { headers }, ...(fetch && { fetch }) });
   clients.push({ client, transport });
   await client.connect(transport);
   client.sessionId = transport.sessionId;

@@ -2,9 +2,11 @@
 // McpServer a session, one task store a process (tasks belong to a session).
 // Options: --port N, --json (JSON replies in place of SSE), --poll MS (poll
 // interval of tasks, 100), --no-tasks (declares no tasks; task tools are absent),
-// --stdio (serves standard input and output).
+// --stdio (serves standard input and output), --sse (HTTP+SSE at /sse, messages
+// at /message, instead of Streamable HTTP).
 import { randomUUID } from 'node:crypto';
 import { McpServer, ResourceTemplate } from '@modelcontextprotocol/sdk/server/mcp.js';
+import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { InMemoryTaskStore, InMemoryTaskMessageQueue } from '@modelcontextprotocol/sdk/experimental/tasks/stores/in-memory.js';
@@ -255,8 +257,23 @@ function loggingAllows(mcp, sessionId, level) {
 
 const sessions = new Map();
 
+/** HTTP+SSE (2024-11-05): the stream is the session. */
+async function overSSE(req, res) {
+  const { pathname, searchParams } = new URL(req.url, 'http://peer');
+  if (req.method === 'GET' && pathname === '/sse') {
+    const transport = new SSEServerTransport('/message', res);
+    sessions.set(transport.sessionId, transport);
+    res.on('close', () => sessions.delete(transport.sessionId));
+    return build().connect(transport);
+  }
+  const transport = req.method === 'POST' && pathname === '/message' ? sessions.get(searchParams.get('sessionId')) : undefined;
+  if (!transport) return res.writeHead(404).end();
+  await transport.handlePostMessage(req, res, await readJson(req));
+}
+
 if (options.stdio) await build().connect(new StdioServerTransport());
 else serve(options, async (req, res) => {
+  if (options.sse === true) return overSSE(req, res);
   if (new URL(req.url, 'http://peer').pathname !== '/mcp') return res.writeHead(404).end();
   const body = req.method === 'POST' ? await readJson(req) : undefined;
   const id = req.headers['mcp-session-id'];

@@ -54,7 +54,7 @@ export function serve(options, handle) {
   });
   server.requestTimeout = 0;
   server.listen(Number(options.port ?? process.env.PORT ?? 0), '127.0.0.1', () => {
-    console.log(`listening on http://127.0.0.1:${server.address().port}/mcp`);
+    console.log(`listening on http://127.0.0.1:${server.address().port}${options.sse === true ? '/sse' : '/mcp'}`);
   });
   dieWithStdin();
   return server;

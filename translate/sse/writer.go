@@ -17,6 +17,13 @@ func AppendEvent(dst []byte, id string, data []byte) []byte {
 	return append(appendLine(append(dst, "data: "...), data), "\n\n"...)
 }
 
+// AppendNamed is AppendEvent with a type and without an id, for clients of
+// HTTP+SSE (MCP 2024-11-05 basic/transports).
+func AppendNamed(dst []byte, name string, data []byte) []byte {
+	dst = append(appendLine(append(dst, "event: "...), name), '\n')
+	return AppendEvent(dst, "", data)
+}
+
 // AppendComment appends a comment, which readers skip: a keep-alive.
 func AppendComment(dst []byte, text string) []byte {
 	return append(appendLine(append(dst, ": "...), text), "\n\n"...)

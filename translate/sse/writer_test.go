@@ -15,6 +15,8 @@ func TestWriter(t *testing.T) {
 		{string(AppendEvent([]byte("x"), "7", []byte(`{}`))), "xid: 7\ndata: {}\n\n"},
 		{string(AppendEvent(nil, "7", nil)), "id: 7\ndata: \n\n"},
 		{string(AppendEvent(nil, "7\r\ndata: evil\x00", []byte(`{}`))), "id: 7data: evil\ndata: {}\n\n"},
+		{string(AppendNamed(nil, "endpoint", []byte("/m?s=1"))), "event: endpoint\ndata: /m?s=1\n\n"},
+		{string(AppendNamed(nil, "a\nb", []byte("{\n}"))), "event: ab\ndata: {}\n\n"},
 		{string(AppendComment(nil, "ping")), ": ping\n\n"},
 		{string(AppendComment(nil, "a\n\ndata: evil")), ": adata: evil\n\n"},
 		{string(AppendRetry(nil, 1500*time.Millisecond)), "retry: 1500\n"},
