@@ -1,10 +1,12 @@
 // A legacy (2025-11-25) client on the v1 SDK with its experimental tasks API.
-// URL may be stdio: and a JSON array, a command to start and speak to.
+// URL may be stdio: and a JSON array, a command to start and speak to, or a
+// ws:// one (Node 22).
 // node legacy-client.mjs URL SCENARIO [--header 'Name: value']… [--task ID] [--seconds N] [--sse]
 // --sse: over HTTP+SSE, whose stream URL is meant.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { WebSocketClientTransport } from '@modelcontextprotocol/sdk/client/websocket.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
   CallToolResultSchema,
@@ -57,7 +59,9 @@ async function connect({ headers = headersOf(options), fetch, onquestion, capabi
   const Transport = options.sse === true ? SSEClientTransport : StreamableHTTPClientTransport;
   const transport = command
     ? new StdioClientTransport(command)
-    : new Transport(new URL(url), { requestInit: { headers }, ...(fetch && { fetch }) });
+    : url.startsWith('ws')
+      ? new WebSocketClientTransport(new URL(url))
+      : new Transport(new URL(url), { requestInit: { headers }, ...(fetch && { fetch }) });
   clients.push({ client, transport });
   await client.connect(transport);
   client.sessionId = transport.sessionId;
