@@ -1,10 +1,17 @@
 package e2e
 
 import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // socketClient is the v1 SDK's client with its WebSocket transport, which wants
@@ -40,4 +47,87 @@ func TestWebSocket_SDKClient(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWebSocket_Supergateway: before a server behind supergateway a client sees
+// what it sees before the server.
+func TestWebSocket_Supergateway(t *testing.T) {
+	t.Parallel()
+	url := startSupergateway(t, "legacy-server.mjs", "--stdio")
+	direct := startServer(t, legacyServer)
+	command, err := json.Marshal([]string{proxyBinary(t), "stdio", url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, scenario := range []string{"list", "greet", "unknown-tool", "task", "task-result", "unknown-task", "failing"} {
+		want := runClient(t, legacyClient, direct, scenario)
+		got := runClient(t, legacyClient, "stdio:"+string(command), scenario)
+		if got.String() != want.String() || !got.OK {
+			t.Errorf("%s\nthrough it:\n%s\ndirectly:\n%s", scenario, got, want)
+		}
+	}
+	if got := runClient(t, modernClient, "stdio:"+string(command), "greet"); !got.OK {
+		t.Errorf("modern client:\n%s", got)
+	}
+}
+
+// startSupergateway puts a peer on stdio behind WebSocket.
+func startSupergateway(t testing.TB, script string, args ...string) string {
+	t.Helper()
+	needNode(t, peersDir)
+	gateway := filepath.Join(peersDir, "node_modules/supergateway/dist/index.js")
+	if _, err := os.Stat(gateway); err != nil {
+		missing(t, "no supergateway: run `npm ci` in testdata/peers")
+	}
+	// It takes no port 0.
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
+	ln.Close()
+	server := strings.Join(append([]string{"node", absolute(t, filepath.Join(peersDir, script))}, args...), " ")
+	cmd := exec.Command("node", gateway, "--stdio", server, "--outputTransport", "ws", "--port", port, "--messagePath", "/message")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), "WebSocket endpoint") {
+				close(ready)
+				break
+			}
+		}
+		io.Copy(io.Discard, out)
+		cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		in.Close()
+		select {
+		case <-done:
+		case <-time.After(2 * time.Second):
+			cmd.Process.Kill()
+			<-done
+		}
+	})
+	select {
+	case <-ready:
+	case <-done:
+		t.Fatal("supergateway ended")
+	case <-time.After(30 * time.Second):
+		t.Fatal("supergateway was not ready in 30 s")
+	}
+	return "ws://127.0.0.1:" + port + "/message"
 }
