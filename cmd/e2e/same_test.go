@@ -124,12 +124,15 @@ func (s sameEra) run(t *testing.T) {
 }
 
 // probing: the proxy looks at the server's era once, with a session of its own.
+// It also tells the server of calls that their session has not outlived.
 func probing(m message) bool {
 	switch m.method {
 	case "server/discover", "notifications/initialized":
 		return true
 	case "initialize":
 		return strings.Contains(string(m.raw), `"clientInfo":{"name":"taskbridge"`)
+	case "notifications/cancelled":
+		return strings.Contains(string(m.raw), `"reason":"the session has ended"`)
 	}
 	return false
 }
