@@ -343,6 +343,9 @@ func memoryOf(t *testing.T, pid int) (now, most int64) {
 // TestCaseB59_StdioMemory: a message of 12 MiB takes at most four times its
 // size on its way through.
 func TestCaseB59_StdioMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector's own memory is no word about ours")
+	}
 	cmd, in, out, _, done := stdioProcess(t)
 	before, _ := memoryOf(t, cmd.Process.Pid)
 	const size = 12 << 20

@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// raceEnabled: the detector has memory of its own.
+const raceEnabled = true
