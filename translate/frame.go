@@ -58,4 +58,12 @@ type Frame struct {
 	Stream string
 	HTTP   *Envelope
 	Time   time.Time
+	// Transport is how the leg is spoken: http, stdio, websocket or sse. Conn
+	// names the connection of transports that have one.
+	Transport string
+	Conn      string
+	// Session is the legacy session's id and Principal who speaks, as the leg
+	// has them: a capture keeps keyed hashes of both.
+	Session   string
+	Principal string
 }

@@ -25,20 +25,23 @@ var mayImport = map[string][]string{
 	"translate/sse":     {},
 	"translate/lines":   {"translate/jsonrpc"},
 	"translate":         {"translate/jsonrpc", "translate/sse"},
-	"session":           {"translate", "translate/jsonrpc", "translate/sse"},
-	"session/memory":    {"session"},
-	"session/storetest": {"session"},
-	"session/ws":        {"translate/lines"},
-	"upstream/child":    {},
-	"upstream":          {"session", "translate", "translate/jsonrpc", "translate/sse", "translate/lines", "session/ws", "upstream/child"},
-	"downstream":        {"session", "session/ws", "translate", "translate/jsonrpc", "translate/sse", "translate/lines"},
-	"cmd/peers":         {},
+	"translate/capture": {"translate", "translate/jsonrpc"},
+	// What is read from captures.
+	"translate/operation": {"translate", "translate/capture", "translate/jsonrpc"},
+	"session":             {"translate", "translate/jsonrpc", "translate/sse"},
+	"session/memory":      {"session"},
+	"session/storetest":   {"session"},
+	"session/ws":          {"translate/lines"},
+	"upstream/child":      {},
+	"upstream":            {"session", "translate", "translate/jsonrpc", "translate/sse", "translate/lines", "session/ws", "upstream/child"},
+	"downstream":          {"session", "session/ws", "translate", "translate/jsonrpc", "translate/sse", "translate/lines"},
+	"cmd/peers":           {},
 }
 
 // pure packages do no I/O, know no clock and start nothing: net/http is there
 // for Header and Method names, time for durations.
 var (
-	pure      = []string{"translate", "translate/jsonrpc", "translate/sse", "translate/lines"}
+	pure      = []string{"translate", "translate/jsonrpc", "translate/sse", "translate/lines", "translate/capture", "translate/operation"}
 	notInPure = []string{"os", "os/exec", "net", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "os/signal", "syscall", "context"}
 )
 
