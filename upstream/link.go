@@ -86,6 +86,7 @@ type linkOptions struct {
 	idle time.Duration
 	// noun names a link in errors, kind in the attributes of log lines.
 	noun, kind string
+	speaks     string       // Result.Transport of its probes
 	fail       session.Fail // of what waits when a link ends
 	full       string       // told who finds Max links
 	// mortal: tasks end with their link.

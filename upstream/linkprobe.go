@@ -39,6 +39,7 @@ func (s *links) Probe(ctx context.Context, target session.Target, o ProbeOptions
 	if err == nil && r.Dual && o.LegacyFace {
 		r = pr.legacyFace(ctx, r)
 	}
+	r.Transport = s.o.speaks
 	return r, err
 }
 

@@ -23,6 +23,14 @@ const (
 	goodbyeTimeout = 5 * time.Second
 )
 
+// Transports a server may answer over, as Result.Transport names them.
+const (
+	SpokeHTTP      = "streamable-http"
+	SpokeSSE       = "http+sse" // of 2024-11-05
+	SpokeWebSocket = "websocket"
+	SpokeStdio     = "stdio"
+)
+
 // ErrUndecided is what a probe's error wraps when the server's era stays open
 // and asking again may help; a time-out wraps context.DeadlineExceeded too.
 var ErrUndecided = errors.New("the server's era could not be found out")
@@ -59,6 +67,9 @@ type Result struct {
 	Tasks, LegacyTasks, Session bool
 	// Pinned: nothing was asked, the era was given.
 	Pinned bool
+	// Transport is which one the answers came over, a Spoke constant; empty where
+	// nothing was asked.
+	Transport string
 
 	// Discover and Initialize are the result objects, nil if not asked or not
 	// answered by one (a server may say -32022 to discover and yet be modern).
@@ -119,7 +130,7 @@ type prober struct {
 
 // modern completes the result of a server known to be modern.
 func (p *prober) modern(ctx context.Context, f finding, m *jsonrpc.Message) (Result, error) {
-	r := Result{Era: translate.Modern, Version: translate.LatestModern, Versions: f.versions}
+	r := Result{Era: translate.Modern, Version: translate.LatestModern, Versions: f.versions, Transport: SpokeHTTP}
 	if v := translate.ChooseModern(f.versions); v != "" {
 		r.Version = v
 	}
@@ -210,7 +221,10 @@ func (p *prober) initialize(ctx context.Context, version string) (Result, error)
 	}
 	r := Result{
 		Era: translate.Legacy, Version: chosen, Versions: []string{chosen}, LegacyVersion: chosen,
-		Initialize: m.Result().Raw(), Session: id != "",
+		Initialize: m.Result().Raw(), Session: id != "", Transport: SpokeHTTP,
+	}
+	if madeHere(id) {
+		r.Transport = SpokeSSE
 	}
 	r.describe(m, m.At("result", "serverInfo"))
 	r.Tasks = f.Tasks && translate.LegacyTakesTasks(m.At("result", "capabilities"))

@@ -25,6 +25,7 @@ type clientServer struct {
 	env     map[string]string
 	cwd     string
 	url     string
+	sse     bool // its client speaks HTTP+SSE to url
 	headers map[string]string
 }
 
@@ -94,6 +95,8 @@ func oneClientServer(name string, m map[string]any) (clientServer, error) {
 			s.url = u
 		}
 	}
+	kind, _ := m["type"].(string)
+	s.sse = s.url != "" && strings.EqualFold(kind, "sse")
 	args, _ := m["args"].([]any)
 	for _, a := range args {
 		text, ok := a.(string)
@@ -180,6 +183,9 @@ func (s clientServer) flags(into *upstreamFlags) {
 		return
 	}
 	into.url = clientVar(s.url)
+	if s.sse && into.transport == "auto" {
+		into.transport = "sse"
+	}
 	for k, v := range s.headers {
 		into.headers = append(into.headers, k+": "+clientVar(v))
 	}

@@ -103,6 +103,8 @@ func TestReadMCPConfig(t *testing.T) {
 			clientServer{name: "a", command: "c", args: []string{"1", "2"}, env: map[string]string{"K": "v"}, cwd: "/d"}, ""},
 		{"headers", "json", `{"servers":{"a":{"type":"http","url":"https://h/mcp","headers":{"A":"b"}}},"inputs":[]}`,
 			clientServer{name: "a", url: "https://h/mcp", headers: map[string]string{"A": "b"}}, ""},
+		{"HTTP+SSE", "json", `{"mcpServers":{"a":{"type":"sse","url":"https://h/sse"}}}`, clientServer{name: "a", url: "https://h/sse", sse: true}, ""},
+		{"a type of a command says nothing", "json", `{"mcpServers":{"a":{"type":"sse","command":"c"}}}`, clientServer{name: "a", command: "c"}, ""},
 		{"VS Code settings", "json", `{"mcp":{"servers":{"a":{"url":"https://h/mcp"}}}}`, clientServer{name: "a", url: "https://h/mcp"}, ""},
 		{"older Zed", "json", `{"context_servers":{"a":{"command":{"path":"c","args":["1"],"env":{}}}}}`, clientServer{name: "a", command: "c", args: []string{"1"}}, ""},
 		{"Codex over HTTP", "toml", "[mcp_servers.a]\nurl = \"https://h/mcp\"\nbearer_token_env_var = \"T\"\n[mcp_servers.a.env_http_headers]\nX = \"Y\"\n",

@@ -134,6 +134,7 @@ func probeFailure(err error, shown string) error {
 // probeResult is what probe --json prints. Raw members are the server's own.
 type probeResult struct {
 	URL           string          `json:"url"`
+	Transport     string          `json:"transport"` // streamable-http, http+sse, websocket or stdio
 	Era           string          `json:"era"`
 	Version       string          `json:"version"`
 	Versions      []string        `json:"versions"`
@@ -149,7 +150,7 @@ type probeResult struct {
 
 func probeJSON(w io.Writer, shown string, r upstream.Result) error {
 	raw, err := json.Marshal(probeResult{
-		URL: shown, Era: r.Era.String(), Version: r.Version, Versions: append([]string{}, r.Versions...),
+		URL: shown, Transport: r.Transport, Era: r.Era.String(), Version: r.Version, Versions: append([]string{}, r.Versions...),
 		Dual: r.Dual, LegacyVersion: r.LegacyVersion, Tasks: r.Tasks, LegacyTasks: r.LegacyTasks, Session: r.Session,
 		ServerInfo: r.ServerInfo, Capabilities: r.Capabilities, Instructions: r.Instructions,
 	})
@@ -172,6 +173,7 @@ func probeText(shown string, r upstream.Result) string {
 	if r.Dual {
 		era += "; also legacy, " + r.LegacyVersion
 	}
+	line("transport", r.Transport)
 	line("era", showText(era, maxShown))
 	line("versions", showText(strings.Join(r.Versions, ", "), maxShown))
 	line("server", serverText(r.ServerInfo))

@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,7 +21,7 @@ func TestProbe(t *testing.T) {
 	if code != exitOK || stderr != "" {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
-	for _, want := range []string{modern + "\n", "era           modern, 2026-07-28\n", "tasks         yes, the tasks extension\n", "capabilities  ", "server        "} {
+	for _, want := range []string{modern + "\n", "transport     streamable-http\n", "era           modern, 2026-07-28\n", "tasks         yes, the tasks extension\n", "capabilities  ", "server        "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("lacks %q:\n%s", want, stdout)
 		}
@@ -29,16 +32,16 @@ func TestProbe(t *testing.T) {
 	}
 	code, stdout, _ = runArgs(t, "probe", legacy, "--json")
 	var r struct {
-		URL, Era, Version string
-		Versions          []string
-		Tasks, Session    bool
-		ServerInfo        struct{ Name string }
-		Capabilities      map[string]any
+		URL, Transport, Era, Version string
+		Versions                     []string
+		Tasks, Session               bool
+		ServerInfo                   struct{ Name string }
+		Capabilities                 map[string]any
 	}
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != exitOK {
 		t.Fatalf("exit %d, %v: %s", code, err, stdout)
 	}
-	if r.URL != legacy || r.Era != "legacy" || r.Version != "2025-11-25" || len(r.Versions) != 1 || r.Tasks || !r.Session || r.ServerInfo.Name == "" || r.Capabilities["tools"] == nil {
+	if r.URL != legacy || r.Transport != "streamable-http" || r.Era != "legacy" || r.Version != "2025-11-25" || len(r.Versions) != 1 || r.Tasks || !r.Session || r.ServerInfo.Name == "" || r.Capabilities["tools"] == nil {
 		t.Errorf("%s", stdout)
 	}
 	// The variable names a server; an argument wins over it.
@@ -100,6 +103,49 @@ func TestProbeFailures(t *testing.T) {
 		}
 		if strings.Contains(stderr, "hunter2") {
 			t.Errorf("a secret is shown: %s", stderr)
+		}
+	}
+}
+
+// TestProbe_Transport: which transport answered, found out or named.
+func TestProbe_Transport(t *testing.T) {
+	s := serve(t, "--upstream", peer(t, peers.NewLegacyServer(peers.ServerOptions{})))
+	sse := strings.TrimSuffix(s.url, "/mcp") + "/sse"
+	socket := "ws" + strings.TrimPrefix(s.url, "http")
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	config := fmt.Sprintf(`{"mcpServers":{"old":{"type":"sse","url":%q},"wrong":{"type":"sse","url":%q},"socket":{"type":"sse","url":%q}}}`, sse, s.url, socket)
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string // empty: it fails
+	}{
+		{[]string{s.url}, "streamable-http"},
+		{[]string{sse}, "http+sse"},
+		{[]string{sse, "--upstream-transport", "sse"}, "http+sse"},
+		{[]string{socket}, "websocket"},
+		{peerArgs(t, false, true), "stdio"},
+		{peerArgs(t, true, true), "stdio"},
+		{[]string{"--mcp-config", file, "--server", "old"}, "http+sse"},
+		{[]string{"--mcp-config", file, "--server", "wrong"}, ""},
+		{[]string{"--mcp-config", file, "--server", "wrong", "--upstream-transport", "http"}, "streamable-http"},
+		{[]string{"--mcp-config", file, "--server", "socket"}, "websocket"},
+	} {
+		code, text, stderr := runArgs(t, append([]string{"probe"}, c.args...)...)
+		if c.want == "" {
+			if code != exitUnreachable {
+				t.Errorf("%q: exit %d, %s", c.args, code, text)
+			}
+			continue
+		}
+		if code != exitOK || !strings.Contains(text, "transport     "+c.want+"\n") {
+			t.Errorf("%q: exit %d, want %s:\n%s\n%s", c.args, code, c.want, text, stderr)
+		}
+		_, raw, _ := runArgs(t, append([]string{"probe", "--json"}, c.args...)...)
+		var r struct{ Transport string }
+		if err := json.Unmarshal([]byte(raw), &r); err != nil || r.Transport != c.want {
+			t.Errorf("%q: %v, want %s: %s", c.args, err, c.want, raw)
 		}
 	}
 }

@@ -159,3 +159,27 @@ func TestSecondSignal(t *testing.T) {
 		t.Error("the second signal let it finish")
 	}
 }
+
+// TestSafetyS54_ServeHangup: SIGHUP does not end serve, nor the call in flight,
+// before and while it drains.
+func TestSafetyS54_ServeHangup(t *testing.T) {
+	srv := peers.NewLegacyServer(peers.ServerOptions{})
+	p := startProcess(t, "--upstream", peer(t, srv))
+	answered := slowCall(t, srv, p.url, 1)
+	said := func() int { return strings.Count(p.stderr.String(), "nothing to reload") }
+	p.signal(t, syscall.SIGHUP)
+	eventually(t, "heard", func() bool { return said() == 1 })
+	p.signal(t, syscall.SIGHUP)
+	eventually(t, "heard again", func() bool { return said() == 2 })
+	if r := <-answered; r.Text() != "Answered after 1s." {
+		t.Errorf("the call in flight: %d %s", r.Status, r.Raw)
+	}
+	r, err := modernClient(t, p.url).Call(t.Context(), "tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "Ada"}})
+	if err != nil || r.Text() != "Hello, Ada!" {
+		t.Errorf("afterwards: %v %s", err, r.Raw)
+	}
+	p.signal(t, syscall.SIGTERM)
+	if err := p.wait(t, 10*time.Second); err != nil {
+		t.Errorf("%v: %s", err, p.stderr)
+	}
+}

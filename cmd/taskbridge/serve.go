@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -23,23 +25,20 @@ import (
 // serveFlags are the flags of serve as the user gave them.
 type serveFlags struct {
 	upstreamFlags
+	policyFlags
 	logFlags
 	tls tlsFlags
 
 	listen, path, era, admin, state string
 	ssePath                         string
-	stateKeys                       []string
 
 	principal                     string
 	trusted, allowedHosts, origin []string
 	publicURL                     string
 	allowOpen                     bool
 
-	toolErrors, undeclared    string
-	park                      string
-	handleAfter, drainTimeout time.Duration
-	inlineWait                time.Duration
-	maxMessage                int64
+	drainTimeout time.Duration
+	maxMessage   int64
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -82,17 +81,12 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	enumVar(fs, &f.era, "upstream-era", "auto", []string{"auto", "legacy", "modern"}, "what the server speaks; auto finds out")
 	fs.StringVar(&f.admin, "admin", "", "loopback `ADDRESS:PORT` for /healthz, /readyz and /metrics; off unless given")
 	fs.StringVar(&f.state, "state", "memory", "where state is kept; memory ends with the process")
-	fs.StringArrayVar(&f.stateKeys, "state-key", nil, "`FILE` with the key that seals handles; the first seals, all open")
 	fs.StringVar(&f.principal, "principal", "token", "how callers are told apart: `token` or header:NAME")
 	fs.StringArrayVar(&f.trusted, "trusted-proxy", nil, "`CIDR` of front ends whose header:NAME is believed")
 	fs.StringVar(&f.publicURL, "public-url", "", "`URL` under which clients reach this endpoint")
 	fs.StringArrayVar(&f.allowedHosts, "allowed-host", nil, "`HOST` clients may address us as, with or without port")
 	fs.StringArrayVar(&f.origin, "allowed-origin", nil, "browser `ORIGIN` that may send requests, as https://HOST")
-	enumVar(fs, &f.toolErrors, "tool-errors", "failed", []string{"failed", "completed"}, "how a task whose tool reports an error looks to legacy clients")
-	enumVar(fs, &f.park, "park", "state", []string{"state", "task"}, "what becomes of a modern client's call when a legacy server asks in it: state has the client call again with its answers; task makes a task of it for clients that know tasks")
-	enumVar(fs, &f.undeclared, "undeclared-tasks", "drive", []string{"drive", "refuse"}, "what becomes of a plain call of a tool that runs only as a task")
-	durationVar(fs, &f.handleAfter, "task-handle-after", 500*time.Millisecond, "how long a legacy task call waits for the server before it gets a task of ours")
-	durationVar(fs, &f.inlineWait, "inline-wait", 0, "how long a fresh task of a legacy server may finish before a modern client gets its handle; 0 gives it at once")
+	f.policyFlags.register(fs)
 	fs.BoolVar(&f.allowOpen, "allow-open", false, "let unverified callers use the credential given with --header")
 	durationVar(fs, &f.drainTimeout, "drain-timeout", 10*time.Second, "how long calls in flight may take after SIGTERM")
 	sizeVar(fs, &f.maxMessage, "max-message", 64<<20, "largest message, either way")
@@ -104,10 +98,6 @@ func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
 	c := bridgeConfig{
 		connectTimeout: f.connectTimeout, path: f.path, maxMessage: f.maxMessage,
 		allowedHosts: f.allowedHosts, allowedOrigins: f.origin, publicURL: f.publicURL,
-		policy: session.Policy{
-			ToolErrorsCompleted: f.toolErrors == "completed", RefuseUndeclared: f.undeclared == "refuse", ParkTask: f.park == "task",
-			TaskHandleAfter: f.handleAfter, InlineWait: f.inlineWait,
-		},
 	}
 	c.era, _ = translate.ParseEra(f.era)
 	if !strings.HasPrefix(f.path, "/") || strings.ContainsAny(f.path, "?# ") {
@@ -135,7 +125,10 @@ func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
 			return c, usagef("%s %q: the admin listener has no login yet, so it takes a loopback address only, such as 127.0.0.1:9090", where(fs, "admin"), f.admin)
 		}
 	}
-	if err := f.checkState(fs, &c); err != nil {
+	if err := f.checkState(fs); err != nil {
+		return c, err
+	}
+	if err = f.policyFlags.apply(fs, &c); err != nil {
 		return c, err
 	}
 	if c.server, err = f.resolve(a, fs); err != nil {
@@ -160,7 +153,7 @@ func (f *serveFlags) checkSSE(fs *pflag.FlagSet, c *bridgeConfig) error {
 	return nil
 }
 
-func (f *serveFlags) checkState(fs *pflag.FlagSet, c *bridgeConfig) error {
+func (f *serveFlags) checkState(fs *pflag.FlagSet) error {
 	kind, _, _ := strings.Cut(f.state, ":")
 	switch {
 	case f.state == "memory":
@@ -168,13 +161,6 @@ func (f *serveFlags) checkState(fs *pflag.FlagSet, c *bridgeConfig) error {
 		return usagef("%s %s: is not available yet in this version; use memory", where(fs, "state"), kind)
 	default:
 		return usagef("%s: want memory", where(fs, "state"))
-	}
-	for _, name := range f.stateKeys {
-		key, err := session.LoadStateKey(name)
-		if err != nil {
-			return usagef("%s: %w", where(fs, "state-key"), err)
-		}
-		c.stateKeys = append(c.stateKeys, key)
 	}
 	return nil
 }
@@ -297,6 +283,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 		return err
 	}
 	defer stopAdmin()
+	defer takeHangups(log)()
 	f.advise(log, c)
 	done := make(chan error, 1)
 	go func() { done <- b.serve(ln) }()
@@ -312,6 +299,22 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	<-done
 	log.Info("stopped")
 	return nil
+}
+
+// takeHangups makes SIGHUP no longer end the process: to a service it says read
+// your configuration again, and until there is a file of it that is nothing.
+// The command's own handler of it is replaced, until undo.
+func takeHangups(log *slog.Logger) (undo func()) {
+	c, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Reset(syscall.SIGHUP)
+	signal.Notify(c, syscall.SIGHUP)
+	go func() {
+		defer close(done)
+		for range c {
+			log.Info("SIGHUP: there is nothing to reload, the configuration is the command line")
+		}
+	}()
+	return func() { signal.Stop(c); close(c); <-done }
 }
 
 func listenError(fs *pflag.FlagSet, flag string, err error) error {

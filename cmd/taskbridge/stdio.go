@@ -18,6 +18,7 @@ import (
 // stdioFlags are the flags of stdio as the user gave them.
 type stdioFlags struct {
 	upstreamFlags
+	policyFlags
 	logFlags
 
 	era          string
@@ -49,6 +50,7 @@ func (f *stdioFlags) register(fs *pflag.FlagSet) {
 	enumVar(fs, &f.era, "upstream-era", "auto", []string{"auto", "legacy", "modern"}, "what the server speaks; auto finds out")
 	sizeVar(fs, &f.maxMessage, "max-message", 64<<20, "largest message, either way")
 	durationVar(fs, &f.drainTimeout, "drain-timeout", time.Second, "how long calls in flight may take after standard input has ended")
+	f.policyFlags.register(fs)
 	f.logFlags.register(fs)
 }
 
@@ -66,16 +68,17 @@ func (a *app) stdio(ctx context.Context, f *stdioFlags, fs *pflag.FlagSet) error
 	if err != nil {
 		return err
 	}
+	c := bridgeConfig{server: s, connectTimeout: f.connectTimeout, maxMessage: f.maxMessage, stdio: true, local: true}
+	c.era, _ = translate.ParseEra(f.era)
+	if err := f.policyFlags.apply(fs, &c); err != nil {
+		return err
+	}
 	log, closeLog, err := f.logFlags.open(a, fs)
 	if err != nil {
 		return err
 	}
 	defer closeLog()
-	c := bridgeConfig{
-		server: s, connectTimeout: f.connectTimeout, maxMessage: f.maxMessage,
-		log: log, tap: debugTap(log), stdio: true, local: true,
-	}
-	c.era, _ = translate.ParseEra(f.era)
+	c.log, c.tap = log, debugTap(log)
 	if s.exposed {
 		log.Warn("a credential goes over plain http:// to another machine; use https://", "upstream", s.shown)
 	}
