@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"session/memory":      {"session"},
 	"session/storetest":   {"session"},
 	"session/ws":          {"translate/lines"},
+	"session/record":      {"session", "translate", "translate/jsonrpc", "translate/capture"},
 	"upstream/child":      {},
 	"upstream":            {"session", "translate", "translate/jsonrpc", "translate/sse", "translate/lines", "session/ws", "upstream/child"},
 	"downstream":          {"session", "session/ws", "translate", "translate/jsonrpc", "translate/sse", "translate/lines"},

@@ -109,7 +109,7 @@ func TestBadLines(t *testing.T) {
 		{`{"capture":"taskbridge-capture","format":1}`, "line 2: another capture begins here"},
 		{"{\"end\":{}}\n{}", "line 3: stands behind the capture's last line"},
 	} {
-		r, err := NewReader(strings.NewReader(first + c.text))
+		r, err := NewReader(strings.NewReader(first + c.text + "\n"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ var msgMember = []byte(`,"msg":`)
 type Reader struct {
 	br     *bufio.Reader
 	line   int
+	cut    bool // the last line has no line end
 	header Header
 	end    *End
 	last   error // what Next goes on returning
@@ -66,18 +67,23 @@ func (c *Reader) Next() (Record, error) {
 		return Record{}, c.last
 	}
 	line, err := c.next()
-	switch {
-	case err == io.EOF:
-		c.last = ErrNotWhole
-		if c.end != nil {
-			c.last = io.EOF
-		}
-		return Record{}, c.last
-	case err != nil:
+	if err != nil {
 		c.last = err
+		if _, ok := errors.AsType[*FormatError](err); ok || err == io.EOF && c.end == nil {
+			c.last = ErrNotWhole
+		}
+		if err == io.EOF {
+			err = c.last
+		}
 		return Record{}, err
-	case c.end != nil:
+	}
+	if c.end != nil {
 		return Record{}, &FormatError{c.line, errors.New("stands behind the capture's last line; were two files put together?")}
+	}
+	if c.cut && !json.Valid(line) {
+		// Whoever wrote it was stopped in the middle of a line.
+		c.last = ErrNotWhole
+		return Record{}, c.last
 	}
 	r, end, err := ParseLine(line)
 	if err != nil {
@@ -147,7 +153,11 @@ func (c *Reader) next() ([]byte, error) {
 				break
 			}
 			if err == io.EOF && len(line) > 0 {
+				c.cut = true
 				break // the next read says that it is the end
+			}
+			if err == errDamaged {
+				return nil, &FormatError{c.line + 1, err}
 			}
 			if !errors.Is(err, bufio.ErrBufferFull) {
 				return nil, err
