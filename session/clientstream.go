@@ -60,6 +60,7 @@ type ClientStream struct {
 	signal chan struct{} // something was queued
 	room   chan struct{} // something was taken
 	onGone func()
+	watch  func()   // told whenever something was queued; nil: nobody
 	log    eventLog // nil: nothing is kept
 	logged bool     // what is sent goes into log, reader or none
 }
@@ -99,9 +100,13 @@ func (s *ClientStream) Send(o Out) bool {
 	if o.Final && (taken || kept) {
 		s.final = true
 	}
+	watch := s.watch
 	s.mu.Unlock()
 	if taken {
 		notify(s.signal)
+		if watch != nil {
+			watch()
+		}
 	}
 	if kept && o.Final {
 		s.log.over()
@@ -158,6 +163,9 @@ func (s *ClientStream) cut() {
 	s.ended = true
 	s.queue = append(s.queue, Out{Final: true})
 	notify(s.signal)
+	if s.watch != nil {
+		s.watch()
+	}
 }
 
 // notify sets a one-place signal.
@@ -206,25 +214,45 @@ func (s *ClientStream) Next(ctx context.Context) (o Out, ok bool) {
 	return o, ok
 }
 
+// NextOn is Next by a clock's measure: work of that clock may wait in it. It
+// ends with ctx, which is one of the clock's.
+func (s *ClientStream) NextOn(ctx context.Context, c Clock) (o Out, ok bool) {
+	gate := c.Gate()
+	s.mu.Lock()
+	s.watch = gate.Open
+	s.mu.Unlock()
+	stop := c.OnCancel(ctx, gate.Open)
+	defer stop()
+	for {
+		if o, ok, over := s.take(); ok || over || ctx.Err() != nil {
+			return o, ok
+		}
+		gate.Wait()
+	}
+}
+
+// take is Next without waiting; over: nothing will come any more.
+func (s *ClientStream) take() (o Out, ok, over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		return Out{}, false, s.ended || s.gone
+	}
+	o = s.queue[0]
+	s.queue[0] = Out{}
+	s.queue = s.queue[1:]
+	s.bytes -= len(o.Raw)
+	notify(s.room)
+	return o, true, false
+}
+
 // NextBefore is Next that stops waiting, too, when timeout fires, which
 // timedOut reports, or when stop is closed. It spares its caller a context for
 // each wait.
 func (s *ClientStream) NextBefore(ctx context.Context, timeout <-chan time.Time, stop <-chan struct{}) (o Out, ok, timedOut bool) {
 	for {
-		s.mu.Lock()
-		if len(s.queue) > 0 {
-			o = s.queue[0]
-			s.queue[0] = Out{}
-			s.queue = s.queue[1:]
-			s.bytes -= len(o.Raw)
-			s.mu.Unlock()
-			notify(s.room)
-			return o, true, false
-		}
-		done := s.ended || s.gone
-		s.mu.Unlock()
-		if done {
-			return Out{}, false, false
+		if o, ok, over := s.take(); ok || over {
+			return o, ok, false
 		}
 		select {
 		case <-s.signal:

@@ -186,7 +186,7 @@ type exchange struct {
 func (r *Runner) open(id OpID, e openAt) {
 	// Not a child of r.ctx: Close cancels the open exchanges itself, and to
 	// enter and leave a parent costs each request a lock.
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := r.clock.WithCancel()
 	ex := &exchange{name: e.exchange, cancel: cancel}
 	key := upKey{id, e.Label}
 	r.mu.Lock()

@@ -108,7 +108,7 @@ func (r *Runner) admitStream(ev Event, s *ClientStream, era translate.Era) bool 
 // one that has been open longest gives its place up.
 func (r *Runner) hold(key upKey) {
 	r.mu.Lock()
-	r.holders[key] = time.Now()
+	r.holders[key] = r.clock.Now()
 	var oldest upKey
 	var at time.Time
 	if len(r.holders) > r.policy.Holders {

@@ -163,7 +163,7 @@ func (r *Runner) resume(ev Event, s *ClientStream) {
 	raw, ok := r.handles.OpenFor(kindState, taskPrincipal(ev.Caller), text)
 	var st parkState
 	ok = ok && json.Unmarshal(raw, &st) == nil && string(st.Digest) == string(translate.CallDigest(m))
-	if ok && time.Now().Before(st.Until) {
+	if ok && r.clock.Now().Before(st.Until) {
 		if _, err := r.store.Take(r.ctx, parkKey(st.Nonce)); err == nil {
 			ev.Name = "resume"
 			r.start(st.Op, ev, s)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"time"
 
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -118,7 +117,7 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 		r.refuse(s, translate.Legacy, m, translate.CondUnknownSession, "unknown session; send initialize again")
 		return
 	}
-	if time.Since(sess.Used) > r.policy.SessionIdle/8 {
+	if r.clock.Now().Sub(sess.Used) > r.policy.SessionIdle/8 {
 		r.deliver(sessionOp(sess.ID), Event{Kind: EvOp, Name: "touch"})
 	}
 	ev := Event{Frame: in.Frame, Caller: in.Caller, Session: sess}

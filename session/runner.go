@@ -35,7 +35,8 @@ type Options struct {
 	Tap       Tap          // nil: none
 	Metrics   Metrics      // nil: none
 	// Rand is the source of ids and tokens; nil: crypto/rand.
-	Rand io.Reader
+	Rand  io.Reader
+	Clock Clock // nil: the machine's
 }
 
 // Face is what a probe found out about a server: the eras it speaks.
@@ -82,6 +83,7 @@ type Runner struct {
 	tap      Tap
 	metrics  Metrics
 	rand     io.Reader
+	clock    Clock
 
 	looks  *rate.Limiter // paced exchanges
 	warm   warm
@@ -106,7 +108,7 @@ type Runner struct {
 	holders    map[upKey]time.Time // open tasks/result streams and when they began
 	waitingAll int64
 	timers     timerHeap
-	timer      *time.Timer
+	stopTimer  func() bool // of the one timer, nil before the first
 }
 
 // attached is a client stream and the operation that answers on it.
@@ -140,7 +142,7 @@ func New(o Options) (*Runner, error) {
 	r := &Runner{
 		upstream: o.Upstream, store: o.Store, dialer: o.Dialer, faces: o.Faces, handles: o.Handles,
 		policy: o.Policy.withDefaults(), creds: o.Credentials, snaps: o.Snapshots, held: o.Held,
-		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand,
+		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand, clock: o.Clock,
 		boxes: map[OpID]*mailbox{}, streams: map[string]*attached{}, ups: map[upKey]*exchange{}, ids: map[string]*idBlock{},
 		waiting: map[string]int64{}, holders: map[upKey]time.Time{},
 	}
@@ -165,6 +167,9 @@ func New(o Options) (*Runner, error) {
 	if r.rand == nil {
 		r.rand = rand.Reader
 	}
+	if r.clock == nil {
+		r.clock = RealClock{}
+	}
 	r.kept = newKeptLogs(r.policy.ResumeBytes)
 	r.lag = sync.NewCond(&r.mu)
 	r.warm, r.work = newWarm(), make(chan func())
@@ -185,8 +190,8 @@ func (noMetrics) Dropped(string) {}
 func (r *Runner) Close() error {
 	r.cancel(errors.New("runner closed"))
 	r.mu.Lock()
-	if r.timer != nil {
-		r.timer.Stop()
+	if r.stopTimer != nil {
+		r.stopTimer()
 	}
 	for _, ex := range r.ups {
 		ex.cancel()
@@ -315,7 +320,7 @@ func (r *Runner) step(id OpID, ev Event) (left []OpID) {
 		return nil
 	}
 	key := opKey(id)
-	ev.Now = time.Now()
+	ev.Now = r.clock.Now()
 	for again := false; ; again = true { // where the claim lapsed and another runner was faster
 		m := make()
 		entry, err := r.store.Get(r.ctx, key)

@@ -102,19 +102,19 @@ func (r *Runner) addTimer(d dueWake) {
 
 // armTimer needs r.mu and sets the one timer to the earliest wake.
 func (r *Runner) armTimer() {
-	if r.timer != nil {
-		r.timer.Stop()
+	if r.stopTimer != nil {
+		r.stopTimer()
 	}
 	if len(r.timers) == 0 || r.ctx.Err() != nil {
 		return
 	}
-	r.timer = time.AfterFunc(time.Until(r.timers[0].at), r.fire)
+	r.stopTimer = r.clock.AfterFunc(r.timers[0].at.Sub(r.clock.Now()), r.fire)
 }
 
 // fire delivers the wakes that are due, each only if the store still has it
 // with this very time: a later Wake of the same name replaced it otherwise.
 func (r *Runner) fire() {
-	now := time.Now()
+	now := r.clock.Now()
 	var due []dueWake
 	r.mu.Lock()
 	if r.ctx.Err() != nil {

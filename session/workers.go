@@ -7,6 +7,7 @@ const idleWorkers = 64
 
 // spawn runs f in a goroutine of the runner's; Close waits for it.
 func (r *Runner) spawn(f func()) {
+	f = r.clock.Work(f)
 	select {
 	case r.work <- f:
 	default:

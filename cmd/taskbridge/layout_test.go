@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	// What is read from captures.
 	"translate/operation": {"translate", "translate/capture", "translate/jsonrpc"},
 	"session":             {"translate", "translate/jsonrpc", "translate/sse"},
+	"session/virtual":     {"session"},
 	"session/memory":      {"session"},
 	"session/storetest":   {"session"},
 	"session/ws":          {"translate/lines"},
