@@ -106,7 +106,7 @@ func (s *stdioServer) read(in chan<- line) {
 			late.Stop()
 			return
 		}
-		late = time.AfterFunc(s.o.Endless, func() { s.end(errors.New("the client sent a message over the limit without an end")) })
+		late = time.AfterFunc(s.o.Endless, func() { s.giveUp(errors.New("the client sent a message over the limit without an end")) })
 	}}
 	if b := s.o.Budget; b != nil {
 		o.Room, o.Give = b.TryAcquire, b.Release
@@ -148,6 +148,7 @@ func (s *stdioServer) work(in <-chan line) error {
 		case errors.As(l.err, &tooLong):
 			s.tooLong(tooLong)
 			if tooLong.Endless {
+				s.giveUp(tooLong)
 				return tooLong
 			}
 		case l.err == io.EOF:
@@ -159,6 +160,23 @@ func (s *stdioServer) work(in <-chan line) error {
 			s.take(l.raw)
 		}
 	}
+}
+
+// giveUp ends a connection on which nothing more can be read; what is in flight
+// is told so, as far as the client reads.
+func (s *stdioServer) giveUp(why error) {
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		s.failAll("the connection is closed: it brought a message over the limit, without an end")
+	}()
+	t := time.NewTimer(s.o.Drain)
+	defer t.Stop()
+	select {
+	case <-told:
+	case <-t.C:
+	}
+	s.end(why)
 }
 
 func (s *stdioServer) tooLong(t *lines.TooLong) {

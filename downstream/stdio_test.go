@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"taskbridge/session"
@@ -237,6 +238,50 @@ func TestServeStdio_Refusals(t *testing.T) {
 	_ = c.end()
 	if saw := h.saw(); !slices.Equal(saw, []string{"ping"}) {
 		t.Errorf("the hub saw %q", saw)
+	}
+}
+
+// TestCaseB59_StdioEndless: a client's line that does not end, in bytes or in
+// time, ends the connection; each call in flight gets one error. One that ends
+// in time harms nobody.
+func TestCaseB59_StdioEndless(t *testing.T) {
+	hold := func(in session.Inbound, _ *session.ClientStream) bool {
+		return in.Frame.Msg != nil && in.Frame.Msg.Method == "tools/call"
+	}
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := connectLines(t, &lineHub{answer: hold})
+			c.send(request("1", "initialize", ""), request("2", "tools/call", `"name":"a"`), request("3", "tools/call", `"name":"b"`))
+			io.WriteString(c.in, `{"id":4,"method":"ping","x":"`+strings.Repeat("x", 1<<17))
+			time.Sleep(59 * time.Second)
+			c.send(`"}`, request("5", "ping", ""))
+			c.await(`"id":5,"result"`)
+			if n := strings.Count(c.out.String(), `"error"`); n != 1 || !strings.Contains(c.out.String(), `"id":4,"error"`) {
+				t.Errorf("before the end: %s", c.out)
+			}
+			began, want := time.Now(), time.Duration(0)
+			if late {
+				want = time.Minute
+				io.WriteString(c.in, `{"id":6,"method":"ping","x":"`+strings.Repeat("x", 1<<17))
+			} else {
+				go io.WriteString(c.in, `{"id":6,"method":"ping","x":"`+strings.Repeat("x", 1<<20))
+			}
+			if err := <-c.done; err == nil || !strings.Contains(err.Error(), "limit") {
+				t.Errorf("ended with %v", err)
+			}
+			if took := time.Since(began); took != want {
+				t.Errorf("after %v", took)
+			}
+			for _, id := range []string{"2", "3"} {
+				if n := strings.Count(c.out.String(), `"id":`+id+`,"error"`); n != 1 {
+					t.Errorf("call %s has %d errors: %s", id, n, c.out)
+				}
+			}
+			if !late && !strings.Contains(c.out.String(), `"id":6,"error"`) {
+				t.Errorf("%s", c.out)
+			}
+			c.in.Close()
+		})
 	}
 }
 

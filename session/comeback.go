@@ -78,7 +78,7 @@ func (c *comeback) read(ctx context.Context, stream Stream, more func() bool, ta
 			continue
 		}
 		next := Stream(nil)
-		if !answered {
+		if de, ok := errors.AsType[*DialError](err); !answered && !(ok && de.Fail == FailTooLarge) { // it would be so again
 			next = c.resume(ctx, stream)
 		}
 		if next == nil {

@@ -90,6 +90,10 @@ func dialAdvice(err error, timeout time.Duration, plain string) string {
 // readError describes a body that broke.
 func (s *stream) readError(err error) error {
 	switch {
+	case errors.Is(err, errEndless), s.ctx.Err() != nil && errors.Is(context.Cause(s.ctx), errEndless):
+		return s.e.fail(session.FailTooLarge, &textError{
+			fmt.Sprintf("%s sent a message over the limit of %d bytes without an end", s.e.shown, s.h.opts.MaxMessage), errEndless,
+		})
 	case s.ctx.Err() != nil:
 		return s.e.fail(session.FailBroken, context.Cause(s.ctx))
 	case errors.Is(err, errTooLarge):

@@ -581,25 +581,6 @@ func TestSSEUpstream_SilentStream(t *testing.T) {
 	})
 }
 
-// TestSSEUpstream_TooLarge: an event over the limit ends the stream; who waits
-// is told why.
-func TestSSEUpstream_TooLarge(t *testing.T) {
-	f := &sseFake{}
-	f.onPost = func(w http.ResponseWriter, m sseMsg, s *sseFakeSession) bool {
-		if m.Method != "ping" {
-			return false
-		}
-		w.WriteHeader(202)
-		go s.send(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":"` + strings.Repeat("x", 2000) + `"}`)
-		return true
-	}
-	d, _ := realServer(t, f, sseAt(TransportSSE), func(o *HTTPOptions) { o.MaxMessage = 1000 })
-	c := dialUp(t, d, nil)
-	id := beginSSE(t, c)
-	_, err := readAllFrames(mustDo(t, c, in(id, pingMsg)))
-	wantFail(t, err, session.FailTooLarge, "1000 bytes")
-}
-
 // TestSSEUpstream_CallerLeaves: a cancelled exchange leaves nothing behind, and
 // the session goes on.
 func TestSSEUpstream_CallerLeaves(t *testing.T) {

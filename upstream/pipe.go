@@ -165,7 +165,7 @@ func (p *pipe) read() {
 			if !tooLong.Endless {
 				continue
 			}
-			p.giveUp(fmt.Errorf("it sent a message over the limit of %d bytes without an end", p.s.o.MaxMessage))
+			p.giveUp(p.s.endless())
 		}
 		if err != nil {
 			break

@@ -66,6 +66,11 @@ func (p *pipe) tooLong(t *lines.TooLong) {
 	}
 }
 
+// endless is why a link is given up that sends a message without an end.
+func (s *links) endless() error {
+	return fmt.Errorf("it sent a message over the limit of %d bytes without an end", s.o.MaxMessage)
+}
+
 // answeredBy takes the request an answer under id is for; nil if there is none
 // or its sender has left.
 func (p *pipe) answeredBy(id jsonrpc.ID) *pipeStream {

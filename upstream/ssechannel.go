@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"taskbridge/session"
-	"taskbridge/translate/sse"
+	"taskbridge/translate/lines"
 )
 
 const (
@@ -31,7 +31,7 @@ type sseChannel struct {
 	name   string
 	target session.Target // who opened it
 	get    *stream
-	events *sse.Reader
+	events *eventReader
 	at     *endpoint // where messages go
 
 	ctx    context.Context // done with stop
@@ -105,8 +105,7 @@ func (c *sseChannel) open() error {
 	if err != nil {
 		return u.fail(session.FailBroken, err)
 	}
-	s.meter.r = body
-	c.events = sse.NewReader(&s.meter, u.o.MaxMessage)
+	c.events = s.newEvents(body, func() { c.giveUp(u.endless()) })
 	data, err := c.endpointEvent()
 	if err != nil {
 		return err
@@ -127,7 +126,7 @@ func (c *sseChannel) open() error {
 // endpointEvent is the first event but for those that say nothing.
 func (c *sseChannel) endpointEvent() (string, error) {
 	for range firstEvents {
-		ev, err := c.events.Next()
+		ev, err := c.events.next()
 		switch {
 		case err != nil && c.ctx.Err() != nil:
 			return "", c.u.fail(session.FailUnreachable, &textError{plain(context.Cause(c.ctx)) + ": " + errNoSSE.Error(), errors.Join(errNoSSE, context.Cause(c.ctx))})
@@ -159,13 +158,20 @@ func (c *sseChannel) next() ([]byte, bool, error) {
 	}
 	for {
 		c.get.meter.handedOver()
-		ev, err := c.events.Next()
+		ev, err := c.events.next()
+		message := ev.Type == "" || ev.Type == "message"
+		if over, ok := errors.AsType[*lines.TooLong](err); ok && !over.Endless {
+			if message {
+				return nil, false, over
+			}
+			continue
+		}
 		if err != nil {
 			c.err = err
 			c.get.meter.handedOver()
 			return nil, false, err
 		}
-		if len(ev.Data) > 0 && (ev.Type == "" || ev.Type == "message") {
+		if len(ev.Data) > 0 && message {
 			return ev.Data, false, nil
 		}
 	}
@@ -174,10 +180,6 @@ func (c *sseChannel) next() ([]byte, bool, error) {
 func (c *sseChannel) ended() error {
 	u := c.u
 	switch err := c.err; {
-	case errors.Is(err, sse.ErrTooLarge):
-		return u.fail(session.FailTooLarge, fmt.Errorf("the event stream of %s was closed: an event is over the limit of %d bytes", u.e.shown, u.o.MaxMessage))
-	case errors.Is(err, errBusy):
-		return u.fail(session.FailBusy, errBusy)
 	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
 		return &textError{u.e.shown + " closed the event stream, and its session with it", err}
 	default:

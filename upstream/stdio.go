@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -22,9 +23,6 @@ const (
 	DefaultStartLimit  = 60 * time.Second
 	DefaultMaxChildren = 32
 )
-
-// discardFor is how long the end of a message over the limit is waited for.
-const discardFor = 60 * time.Second
 
 // StdioOptions configures NewStdio.
 type StdioOptions struct {
@@ -122,7 +120,6 @@ type childChannel struct {
 	proc *child.Process
 	r    *lines.Reader
 	w    *lines.Writer
-	late *time.Timer  // read's own
 	exit func() error // exitError, once
 }
 
@@ -145,20 +142,24 @@ func (s *Stdio) start(_ context.Context, name string, _ session.Target) (channel
 }
 
 func (c *childChannel) start(giveUp func(error)) {
-	limit := c.s.o.MaxMessage
-	o := lines.Options{Limit: limit, Discarding: func(on bool) {
-		if !on {
-			c.late.Stop()
-			return
+	c.r = c.s.newLines(c.proc.Stdout(), giveUp)
+}
+
+// newLines reads lines that draw on the budget. giveUp is called when the end of
+// a discarded one is too long in coming.
+func (s *links) newLines(r io.Reader, giveUp func(error)) *lines.Reader {
+	var late *time.Timer
+	o := lines.Options{Limit: s.o.MaxMessage, Discarding: func(on bool) {
+		if on {
+			late = time.AfterFunc(discardFor, func() { giveUp(s.endless()) })
+		} else {
+			late.Stop()
 		}
-		c.late = time.AfterFunc(discardFor, func() {
-			giveUp(fmt.Errorf("it sent a message over the limit of %d bytes without an end", limit))
-		})
 	}}
-	if b := c.s.o.Budget; b != nil {
+	if b := s.o.Budget; b != nil {
 		o.Room, o.Give = b.TryAcquire, b.Release
 	}
-	c.r = lines.NewReader(c.proc.Stdout(), o)
+	return lines.NewReader(r, o)
 }
 
 func (c *childChannel) pack(raw []byte) []byte { return raw }

@@ -16,6 +16,7 @@ import (
 	"taskbridge/session"
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
+	"taskbridge/translate/lines"
 	"taskbridge/translate/sse"
 )
 
@@ -71,7 +72,7 @@ type stream struct {
 
 	// Next's own; ownership passes with reading.
 	meter   meter
-	events  *sse.Reader
+	events  *eventReader
 	pending []*jsonrpc.Message
 	one     [1]*jsonrpc.Message // backs pending, which seldom has more
 	begun   bool                // the body was looked at
@@ -235,18 +236,19 @@ func (s *stream) fill() {
 		}
 		s.meter.r = body
 		if s.isSSE() {
-			s.events = sse.NewReader(&s.meter, s.h.opts.MaxMessage)
+			s.events = s.newEvents(body, func() { s.cancel(errEndless) })
 		}
 	}
 	if s.events == nil {
 		s.fillFromBody()
 		return
 	}
-	ev, err := s.events.Next()
+	ev, err := s.events.next()
+	if over, ok := errors.AsType[*lines.TooLong](err); ok {
+		s.tooLong(ev, over)
+		return
+	}
 	if err != nil {
-		if errors.Is(err, sse.ErrTooLarge) {
-			err = errTooLarge
-		}
 		if err != io.EOF {
 			err = s.readError(err)
 		}

@@ -33,7 +33,7 @@ func (s *idScanner) scan(p []byte) {
 			continue
 		}
 		switch c {
-		case ' ', '\t', '\r':
+		case ' ', '\t', '\r', '\n': // events have line ends
 			continue
 		case '"':
 			s.str = true

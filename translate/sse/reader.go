@@ -30,13 +30,38 @@ const (
 	MaxRetry = 24 * time.Hour
 
 	bufferSize = 16 << 10
+	// endless is how many limits an event may have before it is given up.
+	endless = 4
+	// freeRoom is what an event may take without Reader.Room.
+	freeRoom = 64 << 10
 	// maxName is more than the longest field name with a meaning, and a BOM.
 	maxName = 16
 )
 
-// ErrTooLarge is returned for an event or field over its limit. The stream cannot
-// be read on.
+// ErrTooLarge is what every *TooLarge is; compare with errors.Is.
 var ErrTooLarge = errors.New("sse: event too large")
+
+// TooLarge is returned for an event that was not kept, once its end was found,
+// beside what else the event said: reading may go on behind it.
+type TooLarge struct {
+	// Busy: it was within the limit, but Reader.Room had none.
+	Busy bool
+	// Endless: no end came within four times the limit, reading is over.
+	Endless bool
+}
+
+func (e *TooLarge) Error() string {
+	switch {
+	case e.Endless:
+		return "sse: no end of the event within four times the limit"
+	case e.Busy:
+		return "sse: no room for the event"
+	}
+	return ErrTooLarge.Error()
+}
+
+// Is makes errors.Is(err, ErrTooLarge) work.
+func (e *TooLarge) Is(target error) bool { return target == ErrTooLarge }
 
 var bom = []byte("\xEF\xBB\xBF")
 
@@ -47,12 +72,21 @@ type Reader struct {
 	// is a whole message and so to be delivered. If nil, any JSON object or array
 	// is.
 	Final func(data []byte) bool
+	// Room, if set, is asked for every further n bytes the data of an event over
+	// 64 KiB takes. They are the caller's to give back, once it has taken the
+	// event over or is told to discard it.
+	Room func(n int64) bool
+	// Discarding, if set, is told when an event begins to be discarded and when
+	// that is over: the caller bounds the time. Discarded, if set, gets the data
+	// of such an event in pieces, which it must not keep.
+	Discarding func(on bool)
+	Discarded  func(piece []byte)
 
 	r        io.Reader
 	maxEvent int
 	buf      []byte
 	unread   []byte // part of buf
-	err      error  // from r, once unread is used up; or ErrTooLarge
+	err      error  // from r, once unread is used up; or a TooLarge without an end
 
 	skipLF bool // the last line ended with CR: a LF now belongs to it
 	begun  bool // the first line is over: no BOM any more
@@ -64,11 +98,14 @@ type Reader struct {
 	name    []byte
 	field   field
 	value   []byte // of id, event or retry
+	cut     bool   // value is not all of it
 
 	// The event being read.
 	event    Event
 	dataRead int // lines of data so far
 	size     int // of all its fields
+	held     int64
+	over     *TooLarge // it is being discarded
 }
 
 type field uint8
@@ -82,7 +119,7 @@ const (
 )
 
 // NewReader reads r; events of more than maxEvent bytes (0: DefaultMaxEvent) are
-// refused.
+// discarded.
 func NewReader(r io.Reader, maxEvent int) *Reader {
 	if maxEvent <= 0 {
 		maxEvent = DefaultMaxEvent
@@ -96,20 +133,19 @@ func NewReader(r io.Reader, maxEvent int) *Reader {
 }
 
 // Next returns the next event that has data, an id or a retry time; comments and
-// events without any of them are passed over. At the end it returns the error of
-// the underlying reader, io.EOF if it simply ended.
+// events without any of them are passed over. An event that is too large is an
+// error, *TooLarge, beside its other fields; its data is gone. At the end Next
+// returns the error of the underlying reader, io.EOF if it simply ended.
 func (r *Reader) Next() (Event, error) {
 	for {
 		for len(r.unread) > 0 {
-			done, err := r.step()
-			if err != nil {
-				r.unread, r.err = nil, err
-				return Event{}, err
-			}
-			if done && r.worthwhile() {
+			done := r.step()
+			switch {
+			case r.over != nil && (done || r.over.Endless):
+				return r.refused()
+			case done && r.worthwhile():
 				return r.take(), nil
-			}
-			if done {
+			case done:
 				r.take()
 			}
 		}
@@ -123,24 +159,22 @@ func (r *Reader) Next() (Event, error) {
 }
 
 // step reads a part of a line; done when that was the end of an event.
-func (r *Reader) step() (done bool, err error) {
+func (r *Reader) step() (done bool) {
 	if r.skipLF {
 		r.skipLF = false
 		if r.unread[0] == '\n' {
 			r.unread = r.unread[1:]
-			return false, nil
+			return false
 		}
 	}
 	end := lineEnd(r.unread)
 	if end > 0 {
 		r.inLine = true
-		if err = r.linePart(r.unread[:end]); err != nil {
-			return false, err
-		}
+		r.linePart(r.unread[:end])
 	}
 	if end == len(r.unread) {
 		r.unread = nil
-		return false, nil
+		return false
 	}
 	r.skipLF = r.unread[end] == '\r'
 	r.unread = r.unread[end+1:]
@@ -160,7 +194,7 @@ func lineEnd(b []byte) int {
 }
 
 // linePart takes a part of the current line.
-func (r *Reader) linePart(part []byte) error {
+func (r *Reader) linePart(part []byte) {
 	if !r.inValue {
 		colon := bytes.IndexByte(part, ':')
 		name := part
@@ -169,8 +203,8 @@ func (r *Reader) linePart(part []byte) error {
 		}
 		// One byte too many is kept, which makes the name an unknown one.
 		r.name = append(r.name, name[:min(len(name), maxName+1-len(r.name))]...)
-		if err := r.count(len(name)); colon < 0 || err != nil {
-			return err
+		if r.count(len(name)); colon < 0 {
+			return
 		}
 		r.beginValue()
 		part = part[colon+1:]
@@ -181,7 +215,7 @@ func (r *Reader) linePart(part []byte) error {
 			part = part[1:]
 		}
 	}
-	return r.valuePart(part)
+	r.valuePart(part)
 }
 
 func (r *Reader) beginValue() {
@@ -193,7 +227,7 @@ func (r *Reader) beginValue() {
 	case "data":
 		r.field = fieldData
 		if r.dataRead++; r.dataRead > 1 {
-			r.event.Data = append(r.event.Data, '\n')
+			r.data(lineBreak)
 		}
 	case "event":
 		r.field = fieldEvent
@@ -206,52 +240,113 @@ func (r *Reader) beginValue() {
 	}
 }
 
-func (r *Reader) valuePart(part []byte) error {
+func (r *Reader) valuePart(part []byte) {
 	if len(r.name) == 0 {
-		return nil // a comment: not a part of any event
+		return // a comment: not a part of any event
 	}
-	if err := r.count(len(part)); err != nil {
-		return err
-	}
+	r.count(len(part))
 	switch r.field {
 	case fieldOther:
 	case fieldData:
-		r.event.Data = append(r.event.Data, part...)
+		r.data(part)
 	default:
-		if len(r.value)+len(part) > MaxField {
-			return ErrTooLarge
+		if r.cut = r.cut || len(r.value)+len(part) > MaxField; r.cut {
+			r.discard(false)
+			return
 		}
 		r.value = append(r.value, part...)
 	}
-	return nil
 }
 
-func (r *Reader) count(n int) error {
-	if r.size += n; r.size > r.maxEvent {
-		return ErrTooLarge
+var lineBreak = []byte{'\n'}
+
+// data takes a part of the event's data.
+func (r *Reader) data(part []byte) {
+	need := len(r.event.Data) + len(part)
+	if r.over == nil && need > cap(r.event.Data) {
+		size := max(need, min(2*cap(r.event.Data), r.maxEvent))
+		if more := int64(size-freeRoom) - r.held; more > 0 && r.Room != nil {
+			if r.Room(more) {
+				r.held += more
+			} else {
+				r.discard(true)
+			}
+		}
+		if r.over == nil {
+			r.event.Data = append(make([]byte, 0, size), r.event.Data...)
+		}
 	}
-	return nil
+	if r.over == nil {
+		r.event.Data = append(r.event.Data, part...)
+	} else if r.Discarded != nil {
+		r.Discarded(part)
+	}
+}
+
+// count adds to the event's size.
+func (r *Reader) count(n int) {
+	r.size += n
+	if r.size > r.maxEvent {
+		r.discard(false)
+	}
+	if r.size > endless*r.maxEvent {
+		r.over.Endless = true
+	}
+}
+
+// discard keeps nothing more of this event's data. One there was no room for may
+// turn out to be over the limit as well.
+func (r *Reader) discard(busy bool) {
+	if r.over != nil {
+		r.over.Busy = r.over.Busy && busy
+		return
+	}
+	r.over = &TooLarge{Busy: busy}
+	if r.Discarding != nil {
+		r.Discarding(true)
+	}
+	if r.Discarded != nil && len(r.event.Data) > 0 {
+		r.Discarded(r.event.Data)
+	}
+	r.event.Data, r.held = nil, 0
+}
+
+// refused gives out what is left of an event that was discarded.
+func (r *Reader) refused() (Event, error) {
+	over := r.over
+	if over.Endless {
+		r.unread, r.err = nil, over
+	}
+	if r.Discarding != nil {
+		r.Discarding(false)
+	}
+	e := r.take()
+	e.HasData = false
+	return e, over
 }
 
 // endLine takes the current line as a whole; done if it was empty, which ends the
 // event.
-func (r *Reader) endLine() (done bool, err error) {
+func (r *Reader) endLine() (done bool) {
 	empty := !r.inLine || !r.begun && !r.inValue && bytes.Equal(r.name, bom)
 	if !empty {
 		if !r.inValue {
 			r.beginValue()
 		}
 		if r.endField(); len(r.name) > 0 {
-			err = r.count(1)
+			r.count(1)
 		}
 	}
 	r.begun = true
-	r.inLine, r.inValue, r.blank = false, false, false
+	r.inLine, r.inValue, r.blank, r.cut = false, false, false, false
 	r.name, r.value, r.field = r.name[:0], r.value[:0], fieldOther
-	return empty, err
+	return empty
 }
 
 func (r *Reader) endField() {
+	if r.cut {
+		return
+	}
 	switch r.field {
 	case fieldEvent:
 		r.event.Type = string(r.value)
@@ -288,20 +383,26 @@ func (r *Reader) take() Event {
 	e := r.event
 	e.HasData = r.dataRead > 0
 	r.event = Event{Retry: NoRetry}
-	r.dataRead, r.size = 0, 0
+	r.dataRead, r.size, r.held, r.over = 0, 0, 0, nil
 	return e
 }
 
 // finish handles the end of the stream. The standard drops an unfinished event;
 // some servers close right after the last one, so it is delivered if its data
 // proves that nothing is missing. An unfinished id or retry may be cut short and
-// is not taken.
+// is not taken. The end of an event that is discarded needs no proof, but one that
+// broke off is left to be read again.
 func (r *Reader) finish() (Event, error) {
 	final := r.Final
 	if final == nil {
 		final = wholeJSON
 	}
-	if r.dataRead > 0 && !errors.Is(r.err, ErrTooLarge) && final(r.event.Data) {
+	switch {
+	case r.over != nil && r.err == io.EOF:
+		return r.refused()
+	case r.over != nil && r.Discarding != nil:
+		r.Discarding(false)
+	case r.over == nil && r.dataRead > 0 && final(r.event.Data):
 		return r.take(), nil
 	}
 	r.take()

@@ -11,15 +11,27 @@ import (
 	"time"
 )
 
-// readAll gives the events of a stream as text, and the error it ended with.
+// readAll gives the events of a stream as text, those too large as well, and the
+// error it ended with.
 func readAll(r io.Reader, maxEvent int) (events []string, err error) {
-	reader := NewReader(r, maxEvent)
+	return drain(NewReader(r, maxEvent))
+}
+
+func drain(reader *Reader) (events []string, err error) {
+	var gone []byte
+	reader.Discarded = func(piece []byte) { gone = append(gone, piece...) }
 	for {
 		e, err := reader.Next()
-		if err != nil {
+		tooLarge := &TooLarge{}
+		switch {
+		case errors.As(err, &tooLarge) && !tooLarge.Endless:
+			events = append(events, strings.TrimSpace(fmt.Sprintf("too large busy=%v gone=%q %s", tooLarge.Busy, gone, show(e))))
+			gone = nil
+		case err != nil:
 			return events, err
+		default:
+			events = append(events, show(e))
 		}
-		events = append(events, show(e))
 	}
 }
 
@@ -211,10 +223,88 @@ func TestReaderLimits(t *testing.T) {
 	if _, err := readAll(strings.NewReader(exact+exact), 100); err != io.EOF {
 		t.Error(err)
 	}
-	if _, err := readAll(strings.NewReader(exact), 99); !errors.Is(err, ErrTooLarge) {
-		t.Error(err)
+	if got, err := readAll(strings.NewReader(exact), 99); err != io.EOF || len(got) != 1 || !strings.HasPrefix(got[0], "too large") {
+		t.Error(got, err)
 	}
 	if _, err := readAll(strings.NewReader("id: "+strings.Repeat("x", MaxField)+"\n\n"), 0); err != io.EOF {
+		t.Error(err)
+	}
+}
+
+// What is too large is discarded to its end, its data shown in pieces; what else
+// the event says counts, and the rest goes on.
+func TestReaderDiscards(t *testing.T) {
+	long := strings.Repeat("x", 60)
+	for _, c := range []struct {
+		name, in string
+		want     []string
+	}{
+		{"one line", "id: 7\ndata: " + long + "\n\ndata: b\n\n", []string{`too large busy=false gone="` + long + `" id=7`, `data="b"`}},
+		{"id behind", "data: " + long + "\nid: 8\r\nretry: 5\r\n\r\ndata: b\n\n", []string{`too large busy=false gone="` + long + `" id=8 retry=5ms`, `data="b"`}},
+		{"lines", strings.Repeat("data: 12345\n", 6) + "\ndata: b\n\n", []string{`too large busy=false gone="` + strings.Repeat(`12345\n`, 5) + `12345"`, `data="b"`}},
+		{"other fields", "data: a\nfoo: " + long + "\ndata: c\n\ndata: b\n\n", []string{`too large busy=false gone="a\nc"`, `data="b"`}},
+		{"comments do not count", "data: a\n: " + long + "\n\n", []string{`data="a"`}},
+		{"two", "data: " + long + "\n\ndata: " + long + "\n\ndata: b\n\n", []string{`too large busy=false gone="` + long + `"`, `too large busy=false gone="` + long + `"`, `data="b"`}},
+		{"unended", "data: " + long, []string{`too large busy=false gone="` + long + `"`}},
+	} {
+		for _, way := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader, iotest.DataErrReader} {
+			got, err := readAll(way(strings.NewReader(c.in)), 50)
+			if err != io.EOF || strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+				t.Errorf("%s: %v\n got %q\nwant %q", c.name, err, got, c.want)
+			}
+		}
+	}
+	longID := "id: " + strings.Repeat("y", MaxField+1) + "\ndata: a\n\ndata: b\n\n"
+	if got, err := readAll(strings.NewReader(longID), 0); err != io.EOF || strings.Join(got, " ") != `too large busy=false gone="a" data="b"` {
+		t.Error(got, err)
+	}
+	broken := errors.New("broken")
+	if got, err := readAll(io.MultiReader(strings.NewReader("data: "+long), iotest.ErrReader(broken)), 50); err != broken || got != nil {
+		t.Error("what broke off is not over:", got, err)
+	}
+}
+
+// Room bounds what an event takes, and what is discarded gives way before more
+// is read.
+func TestReaderRoom(t *testing.T) {
+	var used, most int64
+	on := 0
+	big := strings.Repeat("x", 300<<10)
+	r := NewReader(strings.NewReader("data: small\n\ndata: "+big+"\n\ndata: "+big+big+"\ndata: z\n\ndata: b\n\ndata: "+big+big+big+big+"\n\n"), 1<<20)
+	r.Room = func(n int64) bool {
+		if used+n > 500<<10 {
+			return false
+		}
+		used += n
+		most = max(most, used)
+		return true
+	}
+	r.Discarding = func(begins bool) {
+		if begins {
+			on, used = on+1, 0
+		} else {
+			on--
+		}
+	}
+	gone := 0
+	r.Discarded = func(p []byte) { gone += len(p) }
+	for _, want := range []struct {
+		data       int
+		busy, over bool
+		gone       int
+	}{{data: 5}, {data: 300 << 10}, {busy: true, gone: 600<<10 + 2}, {data: 1}, {over: true, gone: 1200 << 10}} {
+		gone = 0
+		e, err := r.Next()
+		tooLarge := &TooLarge{}
+		if errors.As(err, &tooLarge) != (want.busy || want.over) || tooLarge.Busy != want.busy || len(e.Data) != want.data || gone != want.gone {
+			t.Errorf("%+v: %d bytes, %d gone, %v", want, len(e.Data), gone, err)
+		}
+		used = 0
+	}
+	if on != 0 || most == 0 {
+		t.Errorf("%d are being discarded; %d bytes at most", on, most)
+	}
+	if _, err := r.Next(); err != io.EOF {
 		t.Error(err)
 	}
 }
@@ -259,20 +349,25 @@ func FuzzReader(f *testing.F) {
 	for _, c := range streams {
 		f.Add([]byte(c.in), []byte{0, 3, 1})
 	}
+	f.Add([]byte("id: 1\ndata: "+strings.Repeat("x", 250)+"\ndata: y\n\ndata: z\n\n"), []byte{40, 1})
+	f.Add([]byte("data: "+strings.Repeat("x", 900)+"\n\ndata: z\n\n"), []byte{100})
 	f.Fuzz(func(t *testing.T, in, plan []byte) {
 		const limit = 200
 		whole, err1 := readAll(bytes.NewReader(in), limit)
 		pieces, err2 := readAll(&chunks{data: in, plan: plan}, limit)
-		if err1 != err2 || strings.Join(whole, "\n") != strings.Join(pieces, "\n") {
+		if err1.Error() != err2.Error() || strings.Join(whole, "\n") != strings.Join(pieces, "\n") {
 			t.Errorf("%q: whole %q, %v; in pieces %q, %v", in, whole, err1, pieces, err2)
 		}
-		if naive, ok := naiveEvents(in); ok && err1 == io.EOF && len(naive) <= len(whole) {
+		if err1 != io.EOF || strings.Contains(strings.Join(whole, "\n"), "too large") {
+			return
+		}
+		if naive, ok := naiveEvents(in); ok && len(naive) <= len(whole) {
 			for i := range naive {
 				if naive[i] != whole[i] {
 					t.Errorf("%q: event %d is %q, want %q", in, i, whole[i], naive[i])
 				}
 			}
-		} else if ok && err1 == io.EOF {
+		} else if ok {
 			t.Errorf("%q: %q, want %q", in, whole, naive)
 		}
 	})
