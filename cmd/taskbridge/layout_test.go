@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"session/virtual":     {"session"},
 	"session/memory":      {"session"},
 	"session/storetest":   {"session"},
+	"session/replay":      {"session", "translate", "translate/capture", "translate/operation", "translate/jsonrpc"},
 	"session/ws":          {"translate/lines"},
 	"session/record":      {"session", "translate", "translate/jsonrpc", "translate/capture"},
 	"upstream/child":      {},
