@@ -123,7 +123,8 @@ func (s *clientLink) relay(stream *session.ClientStream) int {
 			return out.Status
 		}
 		if out.Raw != nil {
-			s.tell("", out.Raw)
+			s.show(stream.ID, out.Raw)
+			s.write(out.Raw)
 		}
 	}
 }

@@ -90,8 +90,7 @@ func newSocket(s *Server, x *exchange, c *websocket.Conn) *socket {
 			}
 			return translate.CondNone
 		},
-		Supported: s.o.Supported, Budget: s.o.Budget, Logger: s.o.Logger,
-		Tap: s.o.Tap, Transport: translate.TransportWebSocket, Conn: s.connName("ws"),
+		Supported: s.o.Supported, Budget: s.o.Budget, Logger: s.o.Logger, Tap: s.o.Tap,
 	})
 	return w
 }
@@ -186,6 +185,6 @@ func (w *socket) answerTooLong(t *lines.TooLong, cond translate.Cond, text strin
 	w.o.Logger.Warn("discarded a message of the client", "why", text)
 	if t.Call && !t.ID.IsZero() {
 		_, code := translate.StatusOf(cond, translate.Legacy)
-		w.tell("", jsonrpc.NewError(t.ID, code, text, nil))
+		w.write(jsonrpc.NewError(t.ID, code, text, nil))
 	}
 }

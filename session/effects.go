@@ -113,7 +113,7 @@ func (r *Runner) finish(id OpID, b *base) {
 
 // NewStream registers a way back to a client.
 func (r *Runner) NewStream() *ClientStream {
-	s := NewClientStream(r.id+"."+string(intRaw(int64(r.seq.Add(1)))), 0)
+	s := NewClientStream(r.id+"."+string(intRaw(int64(r.seq.Add(1)))), r.streamBytes)
 	s.onGone = func() { r.gone(s) }
 	r.mu.Lock()
 	r.streams[s.ID] = &attached{stream: s}

@@ -37,6 +37,8 @@ type Options struct {
 	// Rand is the source of ids and tokens; nil: crypto/rand.
 	Rand  io.Reader
 	Clock Clock // nil: the machine's
+	// StreamBytes bounds what a client stream holds beside one message; 0: 1 MiB.
+	StreamBytes int
 }
 
 // Face is what a probe found out about a server: the eras it speaks.
@@ -68,22 +70,23 @@ type Metrics interface {
 // Between two messages it needs nothing but the store, the credential holder
 // and its open sockets; Forget proves it.
 type Runner struct {
-	id       string
-	upstream string
-	store    Store
-	dialer   Dialer
-	faces    Faces
-	handles  *Handles
-	policy   Policy
-	creds    *Credentials
-	snaps    *Snapshots
-	held     *HeldBudget
-	kept     *keptLogs
-	log      *slog.Logger
-	tap      Tap
-	metrics  Metrics
-	rand     io.Reader
-	clock    Clock
+	id          string
+	upstream    string
+	store       Store
+	dialer      Dialer
+	faces       Faces
+	handles     *Handles
+	policy      Policy
+	creds       *Credentials
+	snaps       *Snapshots
+	held        *HeldBudget
+	kept        *keptLogs
+	log         *slog.Logger
+	tap         Tap
+	metrics     Metrics
+	rand        io.Reader
+	clock       Clock
+	streamBytes int
 
 	looks  *rate.Limiter // paced exchanges
 	warm   warm
@@ -142,7 +145,7 @@ func New(o Options) (*Runner, error) {
 	r := &Runner{
 		upstream: o.Upstream, store: o.Store, dialer: o.Dialer, faces: o.Faces, handles: o.Handles,
 		policy: o.Policy.withDefaults(), creds: o.Credentials, snaps: o.Snapshots, held: o.Held,
-		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand, clock: o.Clock,
+		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand, clock: o.Clock, streamBytes: o.StreamBytes,
 		boxes: map[OpID]*mailbox{}, streams: map[string]*attached{}, ups: map[upKey]*exchange{}, ids: map[string]*idBlock{},
 		waiting: map[string]int64{}, holders: map[upKey]time.Time{},
 	}

@@ -128,7 +128,6 @@ func (s *stream) fillFromBody() {
 		s.end(s.bodyError(err))
 		return
 	}
-	s.show(msgs)
 	s.pending = msgs
 	s.end(io.EOF)
 }

@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 	"translate/operation": {"translate", "translate/capture", "translate/jsonrpc"},
 	"session":             {"translate", "translate/jsonrpc", "translate/sse"},
 	"session/virtual":     {"session"},
+	"session/offline":     {"session", "session/memory", "session/virtual", "translate", "translate/capture", "translate/jsonrpc", "translate/operation"},
 	"session/memory":      {"session"},
 	"session/storetest":   {"session"},
 	"session/replay":      {"session", "translate", "translate/capture", "translate/operation", "translate/jsonrpc"},

@@ -5,6 +5,7 @@ package virtual
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,12 +13,15 @@ import (
 )
 
 // World is a session.Clock, and what carries its time on. One goroutine calls
-// Run; everything else happens in work that it starts.
+// Run; everything else happens in work that it starts. Of all work one piece at
+// a time goes on, the others wait for their turn in the order they became
+// ready: what happens within one moment is alike each time, too.
 type World struct {
 	mu      sync.Mutex // protects the fields below
-	rest    sync.Cond  // on mu: active became 0
+	rest    sync.Cond  // on mu: nothing is at work any more
 	now     time.Time
-	active  int // goroutines at work
+	busy    bool            // a piece of work goes on
+	ready   []chan struct{} // whose turn comes next
 	events  eventHeap
 	planned uint64 // events ever planned: of two at one moment the first planned is first
 }
@@ -94,26 +98,40 @@ func (w *World) AfterFunc(d time.Duration, f func()) func() bool {
 
 // Work implements session.Clock.
 func (w *World) Work(f func()) func() {
-	w.begin()
+	turn := make(chan struct{}, 1)
+	w.mu.Lock()
+	w.enqueue(turn)
+	w.mu.Unlock()
 	return func() {
-		defer w.end()
+		<-turn
+		defer func() {
+			w.mu.Lock()
+			w.pass()
+			w.mu.Unlock()
+		}()
 		f()
 	}
 }
 
-func (w *World) begin() {
-	w.mu.Lock()
-	w.active++
-	w.mu.Unlock()
+// enqueue gives turn its place; it needs w.mu.
+func (w *World) enqueue(turn chan struct{}) {
+	w.ready = append(w.ready, turn)
+	if !w.busy {
+		w.pass()
+	}
 }
 
-func (w *World) end() {
-	w.mu.Lock()
-	w.active--
-	if w.active == 0 {
+// pass ends a turn and begins the next; it needs w.mu.
+func (w *World) pass() {
+	w.busy = len(w.ready) > 0
+	if !w.busy {
 		w.rest.Broadcast()
+		return
 	}
-	w.mu.Unlock()
+	next := w.ready[0]
+	w.ready[0] = nil
+	w.ready = w.ready[1:]
+	next <- struct{}{}
 }
 
 // hooks are what cancelling a context calls at once: a goroutine woken by its
@@ -121,15 +139,16 @@ func (w *World) end() {
 type hooks struct {
 	mu       sync.Mutex
 	canceled bool
-	next     int
-	list     map[int]func()
+	list     []*hook
 }
+
+type hook struct{ f func() }
 
 type hooksKey struct{}
 
 // WithCancel implements session.Clock.
 func (w *World) WithCancel() (context.Context, context.CancelFunc) {
-	h := &hooks{list: map[int]func(){}}
+	h := &hooks{}
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), hooksKey{}, h))
 	return ctx, func() {
 		cancel()
@@ -137,8 +156,8 @@ func (w *World) WithCancel() (context.Context, context.CancelFunc) {
 		list := h.list
 		h.list, h.canceled = nil, true
 		h.mu.Unlock()
-		for _, f := range list {
-			f()
+		for _, k := range list {
+			k.f()
 		}
 	}
 }
@@ -156,16 +175,18 @@ func (w *World) OnCancel(ctx context.Context, f func()) func() bool {
 		f()
 		return func() bool { return false }
 	}
-	h.next++
-	n := h.next
-	h.list[n] = f
+	k := &hook{f}
+	h.list = append(h.list, k)
 	h.mu.Unlock()
 	return func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		_, there := h.list[n]
-		delete(h.list, n)
-		return there
+		at := slices.Index(h.list, k)
+		if at < 0 {
+			return false
+		}
+		h.list = slices.Delete(h.list, at, at+1)
+		return true
 	}
 }
 
@@ -187,10 +208,7 @@ func (g *gate) Wait() {
 		return
 	}
 	g.waiting = true
-	g.w.active--
-	if g.w.active == 0 {
-		g.w.rest.Broadcast()
-	}
+	g.w.pass()
 	g.w.mu.Unlock()
 	<-g.let
 }
@@ -203,8 +221,7 @@ func (g *gate) Open() {
 		return
 	}
 	g.waiting = false
-	g.w.active++ // on behalf of the one that wakes
-	g.let <- struct{}{}
+	g.w.enqueue(g.let)
 }
 
 // Run moves time on from event to event until over, asked whenever all work
@@ -213,7 +230,7 @@ func (g *gate) Open() {
 func (w *World) Run(ctx context.Context, over func() bool) bool {
 	for {
 		w.mu.Lock()
-		for w.active > 0 {
+		for w.busy {
 			w.rest.Wait()
 		}
 		w.mu.Unlock()
@@ -230,9 +247,11 @@ func (w *World) Run(ctx context.Context, over func() bool) bool {
 		if e.at.After(w.now) {
 			w.now = e.at
 		}
-		w.active++
+		w.busy = true
 		w.mu.Unlock()
 		e.f()
-		w.end()
+		w.mu.Lock()
+		w.pass()
+		w.mu.Unlock()
 	}
 }

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"taskbridge/session/offline"
+	"taskbridge/session/record"
+	"taskbridge/translate"
+	"taskbridge/translate/capture"
+	"taskbridge/translate/operation"
+)
+
+// translateFlags are the flags of translate as the user gave them.
+type translateFlags struct {
+	logFlags
+	to, out string
+}
+
+func (a *app) translateCommand() *cobra.Command {
+	f := &translateFlags{}
+	cmd := &cobra.Command{
+		Use:   "translate CAPTURE --to REVISION",
+		Short: "Say a capture again in the other dialect",
+		Long: "Reads a capture (or standard input: -) and writes the same conversation as it would have been held in the\n" +
+			"other dialect, by the rules that carry live traffic: a blocking tasks/result becomes polls and updates, and\n" +
+			"back. Nothing is sent to anybody. What the other dialect cannot say is counted on standard error.",
+		RunE: guarded(func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("translate wants one capture, a file or - for standard input")
+			}
+			return a.translate(cmd.Context(), f, cmd.Flags(), args[0])
+		}),
+	}
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func (f *translateFlags) register(fs *pflag.FlagSet) {
+	enumVar(fs, &f.to, "to", "2026-07-28", []string{"2025-11-25", "2026-07-28"}, "revision to translate to; what speaks its dialect already is kept as it is")
+	fs.StringVarP(&f.out, "out", "o", "-", "`FILE` to write, which must not be there yet; - is standard output")
+	f.logFlags.register(fs)
+}
+
+func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSet, name string) error {
+	log, closeLog, err := f.logFlags.open(a, fs)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	ops, header, err := a.gather(name)
+	if err != nil {
+		return err
+	}
+	out, closeOut, err := a.create(f.out)
+	if err != nil {
+		return usagef("%s: %w", where(fs, "out"), err)
+	}
+	defer closeOut()
+	info := buildInfo()
+	w, err := capture.NewWriter(out, capture.Header{
+		Created: time.Now().UTC(), By: "taskbridge " + info.Version,
+		Settings: map[string]string{"translated-to": f.to, "from": header.By},
+	})
+	if err != nil {
+		return err
+	}
+	report, err := offline.Translate(ctx, offline.TranslateOptions{Operations: ops, To: f.to, Out: w.Write, Logger: log})
+	if err != nil {
+		return fmt.Errorf("translate %s: %w", name, err)
+	}
+	if err := w.Close(false); err != nil {
+		return err
+	}
+	if err := closeOut(); err != nil {
+		return err
+	}
+	a.tellTranslation(report)
+	return nil
+}
+
+// gather reads a capture's client leg. What cannot be read in it is told, and
+// passed over.
+func (a *app) gather(name string) ([]*operation.Operation, capture.Header, error) {
+	file, err := record.Open(name, a.stdin)
+	if err != nil {
+		return nil, capture.Header{}, usagef("%w", err)
+	}
+	defer file.Close()
+	g := operation.NewGatherer(translate.ClientLeg)
+	for {
+		r, err := file.Next()
+		bad, unreadable := errors.AsType[*capture.FormatError](err)
+		switch {
+		case err == nil:
+			g.Add(&r)
+		case unreadable:
+			fmt.Fprintf(a.stderr, "%s: %v; the line is left out\n", file.Name, bad)
+		case errors.Is(err, io.EOF):
+			return g.Operations(), file.Header(), nil
+		case errors.Is(err, capture.ErrNotWhole):
+			fmt.Fprintf(a.stderr, "%s: %v\n", file.Name, err)
+			return g.Operations(), file.Header(), nil
+		default:
+			return nil, capture.Header{}, fmt.Errorf("%s: %w", file.Name, err)
+		}
+	}
+}
+
+// create makes a file that only its owner may read and that was not there
+// before; - is standard output. The returned function may be called twice.
+func (a *app) create(name string) (io.Writer, func() error, error) {
+	if name == "-" {
+		return a.stdout, func() error { return nil }, nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil, nil, fmt.Errorf("%s is there already; name another file or remove it", name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	closed := false
+	return f, func() error {
+		if closed {
+			return nil
+		}
+		closed = true
+		return f.Close()
+	}, nil
+}
+
+func (a *app) tellTranslation(r *offline.Report) {
+	fmt.Fprintf(a.stderr, "%d operations translated, %d kept as they are\n", r.Operations, r.Kept)
+	if r.Unfinished > 0 {
+		fmt.Fprintf(a.stderr, "%d operations came to no end in the other dialect\n", r.Unfinished)
+	}
+	for _, name := range r.LossNames() {
+		fmt.Fprintf(a.stderr, "lost: %s, %d times (docs/mapping.md says what that is)\n", name, r.Losses[name])
+	}
+	for _, m := range r.Missed {
+		fmt.Fprintf(a.stderr, "not in the capture: %s\n", showText(m.String(), 400))
+	}
+	if n := r.Misses - len(r.Missed); n > 0 {
+		fmt.Fprintf(a.stderr, "not in the capture: %d more requests\n", n)
+	}
+}
