@@ -15,6 +15,7 @@ import (
 	"taskbridge/downstream"
 	"taskbridge/session"
 	"taskbridge/session/memory"
+	"taskbridge/session/record"
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
 	"taskbridge/upstream"
@@ -47,8 +48,9 @@ type bridgeConfig struct {
 	local bool
 
 	log     *slog.Logger
-	tap     session.Tap // nil: none
-	metrics *metrics    // nil: none
+	tap     session.Tap   // nil: none
+	record  *recordConfig // nil: nothing is recorded
+	metrics *metrics      // nil: none
 }
 
 // bridge is a listener's worth of proxy: a server behind, operations, and an
@@ -59,6 +61,8 @@ type bridge struct {
 	dialer session.Dialer
 	runner *session.Runner
 	budget *session.Budget
+	tap    session.Tap        // who sees all frames; nil: nobody
+	record *record.Recorder   // nil: nothing is recorded
 	front  *downstream.Server // nil with stdio
 
 	transport io.Closer       // of the dialer
@@ -85,6 +89,13 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 	budget := session.NewBudget(max(session.DefaultBudget, 2*c.maxMessage))
 	info := buildInfo()
 	b.budget = budget
+	if c.record != nil {
+		if b.record, err = c.record.start(c, handles); err != nil {
+			return err
+		}
+		c.tap = tee(c.tap, b.record)
+	}
+	b.tap = c.tap
 	if err := b.newDialer(c, budget, "taskbridge/"+info.Version); err != nil {
 		return err
 	}
@@ -223,6 +234,11 @@ func (b *bridge) close() {
 		b.transport.Close()
 	}
 	b.store.Close()
+	if b.record != nil {
+		if err := b.record.Close(); err != nil {
+			b.log.Error("the recording is not whole", "file", b.record.File(), "err", err)
+		}
+	}
 }
 
 // faces tells a runner what upstream.Eras knows.

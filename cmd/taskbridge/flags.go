@@ -156,6 +156,9 @@ func sizeVar(fs *pflag.FlagSet, p *int64, name string, def int64, usage string) 
 func (s *sizeFlag) Type() string { return "size" }
 
 func (s *sizeFlag) String() string {
+	if *s == 0 {
+		return "0" // pflag takes it for no default
+	}
 	for _, u := range slices.Backward(sizeUnits[:3]) {
 		if int64(*s) >= u.bytes && int64(*s)%u.bytes == 0 {
 			return strconv.FormatInt(int64(*s)/u.bytes, 10) + u.name

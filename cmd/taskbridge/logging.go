@@ -105,6 +105,24 @@ func messageName(m *jsonrpc.Message) string {
 	return showText(m.Method, 80)
 }
 
+// taps shows frames to several, one after the other.
+type taps []session.Tap
+
+// Frame implements session.Tap.
+func (t taps) Frame(f translate.Frame) {
+	for _, one := range t {
+		one.Frame(f)
+	}
+}
+
+// tee is a tap for both; first may be nil.
+func tee(first, second session.Tap) session.Tap {
+	if first == nil {
+		return second
+	}
+	return taps{first, second}
+}
+
 // debugTap is a tap for log, or nil if nobody would read it.
 func debugTap(log *slog.Logger) session.Tap {
 	if log.Enabled(context.Background(), slog.LevelDebug) {

@@ -28,16 +28,17 @@ const (
 // metrics counts what happens, in a registry of its own. A nil *metrics
 // counts nothing.
 type metrics struct {
-	registry *prometheus.Registry
-	requests *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-	refused  *prometheus.CounterVec
-	streams  prometheus.Gauge
-	losses   *prometheus.CounterVec
-	dropped  *prometheus.CounterVec
-	probes   *prometheus.CounterVec
-	upErrors *prometheus.CounterVec
-	lossName []string
+	registry   *prometheus.Registry
+	requests   *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	refused    *prometheus.CounterVec
+	streams    prometheus.Gauge
+	losses     *prometheus.CounterVec
+	dropped    *prometheus.CounterVec
+	probes     *prometheus.CounterVec
+	upErrors   *prometheus.CounterVec
+	unrecorded prometheus.Counter
+	lossName   []string
 
 	mu        sync.Mutex // protects dropNames
 	dropNames []string
@@ -59,11 +60,14 @@ func newMetrics() *metrics {
 			Name: "taskbridge_request_duration_seconds", Help: "Time until a client's HTTP request was answered in full, streams included.",
 			Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10, 60, 300, 1800},
 		}, []string{"era", "verb"}),
-		refused:  counter("taskbridge_refused_total", "Requests the listener itself refused.", "condition"),
-		streams:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "taskbridge_open_streams", Help: "Event streams open toward clients."}),
-		losses:   counter("taskbridge_translation_loss_total", "Things one revision says and the other cannot.", "what"),
-		dropped:  counter("taskbridge_dropped_total", "Messages dropped because nobody waits for them.", "what"),
-		probes:   counter("taskbridge_upstream_probes_total", "Questions for the server's era, answered from memory or by a probe.", "era"),
+		refused: counter("taskbridge_refused_total", "Requests the listener itself refused.", "condition"),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: "taskbridge_open_streams", Help: "Event streams open toward clients."}),
+		losses:  counter("taskbridge_translation_loss_total", "Things one revision says and the other cannot.", "what"),
+		dropped: counter("taskbridge_dropped_total", "Messages dropped because nobody waits for them.", "what"),
+		probes:  counter("taskbridge_upstream_probes_total", "Questions for the server's era, answered from memory or by a probe.", "era"),
+		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "taskbridge_record_dropped_total", Help: "Frames that were left out of the recording; the capture says where.",
+		}),
 		upErrors: counter("taskbridge_upstream_errors_total", "Exchanges with the server that broke before it answered.", "kind"),
 	}
 	for _, l := range translate.Losses() {
@@ -76,7 +80,7 @@ func newMetrics() *metrics {
 		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.GoVersion},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, m.requests, m.duration, m.refused, m.streams, m.losses, m.dropped, m.probes, m.upErrors,
+	m.registry.MustRegister(info, m.requests, m.duration, m.refused, m.streams, m.losses, m.dropped, m.probes, m.upErrors, m.unrecorded,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -105,7 +105,7 @@ func TestHelpAndVersion(t *testing.T) {
 		if code != exitOK || stdout == "" || stderr != "" {
 			t.Errorf("%q: exit %d, %d bytes, stderr %q", args, code, len(stdout), stderr)
 		}
-		for _, later := range []string{"--config", "--record", "redis", "jwt", "replay"} {
+		for _, later := range []string{"--config", "redis", "jwt", "replay"} {
 			if strings.Contains(stdout, later) {
 				t.Errorf("%q offers %s, which does not work yet", args, later)
 			}

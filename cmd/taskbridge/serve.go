@@ -26,6 +26,7 @@ import (
 type serveFlags struct {
 	upstreamFlags
 	policyFlags
+	recordFlags
 	logFlags
 	tls tlsFlags
 
@@ -90,6 +91,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.allowOpen, "allow-open", false, "let unverified callers use the credential given with --header")
 	durationVar(fs, &f.drainTimeout, "drain-timeout", 10*time.Second, "how long calls in flight may take after SIGTERM")
 	sizeVar(fs, &f.maxMessage, "max-message", 64<<20, "largest message, either way")
+	f.recordFlags.register(fs)
 	f.logFlags.register(fs)
 }
 
@@ -129,6 +131,9 @@ func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
 		return c, err
 	}
 	if err = f.policyFlags.apply(fs, &c); err != nil {
+		return c, err
+	}
+	if c.record, err = f.recordFlags.check(fs); err != nil {
 		return c, err
 	}
 	if c.server, err = f.resolve(a, fs); err != nil {

@@ -19,6 +19,7 @@ import (
 type stdioFlags struct {
 	upstreamFlags
 	policyFlags
+	recordFlags
 	logFlags
 
 	era          string
@@ -51,6 +52,7 @@ func (f *stdioFlags) register(fs *pflag.FlagSet) {
 	sizeVar(fs, &f.maxMessage, "max-message", 64<<20, "largest message, either way")
 	durationVar(fs, &f.drainTimeout, "drain-timeout", time.Second, "how long calls in flight may take after standard input has ended")
 	f.policyFlags.register(fs)
+	f.recordFlags.register(fs)
 	f.logFlags.register(fs)
 }
 
@@ -73,6 +75,9 @@ func (a *app) stdio(ctx context.Context, f *stdioFlags, fs *pflag.FlagSet) error
 	if err := f.policyFlags.apply(fs, &c); err != nil {
 		return err
 	}
+	if c.record, err = f.recordFlags.check(fs); err != nil {
+		return err
+	}
 	log, closeLog, err := f.logFlags.open(a, fs)
 	if err != nil {
 		return err
@@ -92,7 +97,7 @@ func (a *app) stdio(ctx context.Context, f *stdioFlags, fs *pflag.FlagSet) error
 	defer catchBrokenPipes()()
 	err = downstream.ServeStdio(ctx, downstream.StdioOptions{
 		Hub: b.runner, In: a.stdin, Out: a.stdout, MaxMessage: int(f.maxMessage), Budget: b.budget,
-		Drain: f.drainTimeout, Supported: b.runner.Versions, Logger: log, Tap: c.tap,
+		Drain: f.drainTimeout, Supported: b.runner.Versions, Logger: log, Tap: b.tap,
 	})
 	return stdioFailure(err, s.shown)
 }

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"taskbridge/session"
+	"taskbridge/session/record"
+)
+
+// recordFlags say whether traffic is kept, and what of it.
+type recordFlags struct {
+	file        string
+	rotateSize  int64
+	rotateEvery time.Duration
+	redact      []string
+}
+
+func (r *recordFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&r.file, "record", "", "keep the traffic of both legs in `FILE`, a new one; compressed if it ends in .gz")
+	sizeVar(fs, &r.rotateSize, "record-rotate-size", 0, "begin a new file of the recording after so many bytes; the files are numbered, as in FILE-0001.jsonl")
+	durationVar(fs, &r.rotateEvery, "record-rotate-every", 0, "begin a new file of the recording after so long; the files are numbered; 0 never does")
+}
+
+// recordConfig is a recording that was asked for.
+type recordConfig struct {
+	recordFlags
+}
+
+// check turns the flags into a configuration, nil if nothing is recorded. What
+// is wrong is exit 2.
+func (r *recordFlags) check(fs *pflag.FlagSet) (*recordConfig, error) {
+	if r.file == "" {
+		for _, name := range []string{"record-rotate-size", "record-rotate-every", "redact"} {
+			if fs.Changed(name) {
+				return nil, usagef("%s: nothing is recorded; name the file with --record FILE", where(fs, name))
+			}
+		}
+		return nil, nil
+	}
+	return &recordConfig{recordFlags: *r}, nil
+}
+
+// start makes the file and begins to record.
+func (r *recordConfig) start(c bridgeConfig, handles *session.Handles) (*record.Recorder, error) {
+	o := record.Options{
+		File: r.file, RotateSize: r.rotateSize, RotateEvery: r.rotateEvery,
+		Mask: handles.MaskText, By: "taskbridge " + buildInfo().Version, Logger: c.log,
+		Settings: map[string]string{"upstream": c.server.shown, "upstream-era": c.era.String(), "listen": "http"},
+	}
+	if c.stdio {
+		o.Settings["listen"] = "stdio"
+	}
+	if len(r.redact) > 0 {
+		o.Settings["redact"] = strings.Join(r.redact, ", ")
+	}
+	if c.metrics != nil {
+		o.Dropped = c.metrics.unrecorded.Inc
+	}
+	return record.New(o)
+}

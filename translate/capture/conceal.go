@@ -1,0 +1,304 @@
+package capture
+
+import (
+	"net/http"
+	"strings"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// maxOpen bounds the requests whose answers are told apart by their method.
+const maxOpen = 16 << 10
+
+// MaskPrefix begins what stands for a task's id, a requestState or a sealed
+// handle in a capture. The hash behind it is the same wherever the same text
+// stood, so they still match each other.
+const MaskPrefix = "hmac:"
+
+// The kinds of text that are masked, each under a name of its own so that equal
+// texts of two kinds look different.
+const (
+	maskPrincipal = "principal"
+	maskSession   = "session"
+	maskHandle    = "handle"
+)
+
+// Concealer takes out of records what opens something to whoever knows it: in
+// MCP a session's id, a task's id and a requestState are bearer secrets, and so
+// is who the caller is. It is not for concurrent use.
+type Concealer struct {
+	mask    func(kind, text string) string
+	methods *lru.Cache[string, string] // of requests without an answer yet
+}
+
+// NewConcealer returns a Concealer. mask is a keyed hash of a text of a kind, in
+// letters and digits.
+func NewConcealer(mask func(kind, text string) string) *Concealer {
+	c := &Concealer{mask: mask}
+	c.methods, _ = lru.New[string, string](maxOpen) // the size is above zero
+	return c
+}
+
+// Record conceals r: Session and Principal come as they are, Header with
+// whatever was said.
+func (c *Concealer) Record(r *Record) {
+	if r.Principal != "" {
+		r.Principal = c.mask(maskPrincipal, r.Principal)
+	}
+	if r.Session != "" {
+		r.Session = c.mask(maskSession, r.Session)
+	}
+	method := ""
+	if r.Msg != nil {
+		m, err := jsonrpc.Decode(r.Msg, jsonrpc.Limits{})
+		if err != nil {
+			r.Msg = nil // what cannot be read cannot be vouched for
+		} else {
+			method = m.Method
+			r.Msg = c.sealedIn(c.message(r, m))
+		}
+	}
+	r.Header = c.header(r.Header, method)
+}
+
+func (c *Concealer) handle(text string) string { return MaskPrefix + c.mask(maskHandle, text) }
+
+// message conceals the spans where a secret stands.
+func (c *Concealer) message(r *Record, m *jsonrpc.Message) []byte {
+	method, known := m.Method, true
+	if m.Kind == jsonrpc.Response || m.Kind == jsonrpc.ErrorResponse {
+		method, known = c.recall(r, m)
+	} else if m.Kind == jsonrpc.Request {
+		c.methods.Add(openKey(r, r.Dir, m), method)
+	}
+	f := translate.Facts(m, method)
+	e := m.Edit()
+	for _, v := range f.TaskIDs {
+		c.conceal(e, v)
+	}
+	c.conceal(e, f.State)
+	for _, holder := range []jsonrpc.Value{m.Params(), m.Result()} {
+		c.related(e, holder.Get("result").Get("_meta"))
+		for _, q := range holder.Get("inputRequests").Members() {
+			c.related(e, q.Get("params").Get("_meta"))
+		}
+	}
+	if !known {
+		for _, v := range anyIDs(m.Result()) {
+			c.conceal(e, v)
+		}
+	}
+	return e.Bytes()
+}
+
+// related conceals a related task where it rarely stands, in questions and
+// results inside of tasks: what is in it was not recorded by Decode.
+func (c *Concealer) related(e *jsonrpc.Edit, meta jsonrpc.Value) {
+	v, err := meta.Get(translate.MetaRelatedTask).Parse()
+	if err != nil {
+		return
+	}
+	inner := v.Edit()
+	c.conceal(inner, v.Get("taskId"))
+	e.Replace(meta.Get(translate.MetaRelatedTask), inner.Bytes())
+}
+
+func (c *Concealer) conceal(e *jsonrpc.Edit, v jsonrpc.Value) {
+	switch v.Type() {
+	case jsonrpc.Absent, jsonrpc.Null:
+		return
+	}
+	text, ok := v.Str()
+	if !ok {
+		text = string(v.Raw()) // a requestState is a string; one that is none is no less secret
+	}
+	e.Replace(v, jsonrpc.Quote(c.handle(text)))
+}
+
+// anyIDs are ids of tasks wherever an answer could have one: it is not known
+// what it answers.
+func anyIDs(result jsonrpc.Value) (ids []jsonrpc.Value) {
+	add := func(v jsonrpc.Value) {
+		if v.Type() == jsonrpc.String {
+			ids = append(ids, v)
+		}
+	}
+	add(result.Get("taskId"))
+	add(result.Get("task").Get("taskId"))
+	for t := range result.Get("tasks").Elems() {
+		add(t.Get("taskId"))
+	}
+	return ids
+}
+
+// openKey is where a request is remembered that went in a direction of a leg:
+// ids are a connection's own, and over HTTP an exchange's.
+func openKey(r *Record, dir translate.Direction, m *jsonrpc.Message) string {
+	where := r.Stream
+	if r.Conn != "" {
+		where = "conn " + r.Conn
+	}
+	return r.Leg.String() + dir.String() + where + " " + m.ID.Key()
+}
+
+// recall is the method an answer belongs to; false: it is not known.
+func (c *Concealer) recall(r *Record, m *jsonrpc.Message) (string, bool) {
+	dir := translate.ToServer
+	if r.Dir == translate.ToServer {
+		dir = translate.ToClient
+	}
+	key := openKey(r, dir, m)
+	method, known := c.methods.Get(key)
+	c.methods.Remove(key)
+	return method, known
+}
+
+// sealedIn conceals sealed handles wherever else they stand: error texts name
+// them, cursors are such.
+func (c *Concealer) sealedIn(raw []byte) []byte {
+	text := string(raw)
+	if !strings.Contains(text, sealPrefix) {
+		return raw
+	}
+	return []byte(c.sealedText(text))
+}
+
+const (
+	// sealPrefix begins what session.Handles seals, leastSealed is what follows
+	// it at least.
+	sealPrefix  = "tb1_"
+	leastSealed = 40
+)
+
+func (c *Concealer) sealedText(text string) string {
+	var b strings.Builder
+	for {
+		at := strings.Index(text, sealPrefix)
+		if at < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		end := at + len(sealPrefix)
+		for end < len(text) && isSealChar(text[end]) {
+			end++
+		}
+		b.WriteString(text[:at])
+		if found := text[at:end]; len(found) >= len(sealPrefix)+leastSealed {
+			b.WriteString(c.handle(found))
+		} else {
+			b.WriteString(found)
+		}
+		text = text[end:]
+	}
+}
+
+func isSealChar(b byte) bool {
+	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_'
+}
+
+// header keeps the protocol's own headers, with what is secret in them masked.
+func (c *Concealer) header(in http.Header, method string) http.Header {
+	var out http.Header
+	for name, values := range in {
+		clean := c.cleaner(name, method)
+		if clean == nil {
+			continue
+		}
+		kept := make([]string, len(values))
+		for i, v := range values {
+			kept[i] = clean(v)
+		}
+		if out == nil {
+			out = make(http.Header, len(in))
+		}
+		out[name] = kept
+	}
+	return out
+}
+
+// cleaner is what is kept of a header's value; nil: the header is left out.
+func (c *Concealer) cleaner(name, method string) func(string) string {
+	switch name {
+	case translate.HeaderSession:
+		return func(v string) string { return c.mask(maskSession, v) }
+	case "Www-Authenticate":
+		return CleanChallenge
+	case translate.HeaderName:
+		if translate.TaskMethod(method) {
+			return func(v string) string {
+				if text, ok := translate.DecodeHeader(v); ok {
+					v = text
+				}
+				return c.handle(v)
+			}
+		}
+		return c.sealedText
+	}
+	if KeptHeader(name) {
+		return c.sealedText
+	}
+	return nil
+}
+
+// KeptHeader says whether a capture keeps a header, whose name is canonical:
+// those the protocol gives a meaning, none that carries a credential.
+func KeptHeader(name string) bool {
+	switch name {
+	case translate.HeaderVersion, translate.HeaderSession, translate.HeaderMethod, translate.HeaderName, translate.HeaderLastEvent,
+		"Accept", "Allow", "Content-Type", "Retry-After", "Www-Authenticate":
+		return true
+	}
+	return strings.HasPrefix(name, translate.HeaderParamPrefix)
+}
+
+// toldByChallenge are the parameters of a challenge that say what is wanted
+// (RFC 6750 section 3, RFC 9728 section 5.1); others may hold nonces and
+// exchanged tokens.
+var toldByChallenge = map[string]bool{
+	"realm": true, "scope": true, "error": true, "error_description": true, "error_uri": true, "resource_metadata": true,
+}
+
+// CleanChallenge is a WWW-Authenticate line with its scheme and the parameters
+// that hold no secret.
+func CleanChallenge(line string) string {
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	var kept []string
+	for rest != "" {
+		name, after, found := strings.Cut(rest, "=")
+		if !found {
+			break
+		}
+		name = strings.TrimSpace(name)
+		value, next := challengeValue(strings.TrimLeft(after, " \t"))
+		if toldByChallenge[strings.ToLower(name)] {
+			kept = append(kept, name+"="+value)
+		}
+		rest = strings.TrimLeft(next, " \t,")
+	}
+	if len(kept) == 0 {
+		return scheme
+	}
+	return scheme + " " + strings.Join(kept, ", ")
+}
+
+// challengeValue parts the value s begins with from what follows.
+func challengeValue(s string) (value, rest string) {
+	if !strings.HasPrefix(s, `"`) {
+		if i := strings.IndexAny(s, ", \t"); i >= 0 {
+			return s[:i], s[i:]
+		}
+		return s, ""
+	}
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return s[:i+1], s[i+1:]
+		}
+	}
+	return s, ""
+}
