@@ -30,6 +30,7 @@ func (x *exchange) batch(raw []byte) {
 	x.s.enter() // see hand
 	defer x.s.leave()
 	g := newGather(x)
+	x.tap.parts = true
 	requests := 0
 	for _, m := range msgs {
 		s := x.s.o.Hub.NewStream()
@@ -159,7 +160,7 @@ func (g *gather) NextBefore(ctx context.Context, timeout <-chan time.Time, stop 
 		}
 		select {
 		case p := <-g.outs:
-			g.x.tap(p.stream.ID, p.out)
+			g.x.showPart(p.stream.ID, p.out)
 			if !p.out.Final {
 				return p.out, true, false
 			}

@@ -27,7 +27,7 @@ type exchange struct {
 	id     jsonrpc.ID // of the request in the body, if there is one
 	kind   kind
 	events events
-	tapID  string // of the stream Outs are shown to the tap under
+	tap    tapState
 	took   reservation
 
 	takesJSON, takesSSE bool // what the client accepts
@@ -67,11 +67,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(cond, "", nil)
 		return
 	}
+	x.tap.to = s.o.Tap
 	if path := r.URL.Path; path != s.o.Path && path != s.o.Path+"/" {
 		if serve := s.links.route(path); serve != nil {
+			x.tap.transport = translate.TransportSSE
 			serve(x)
 			return
 		}
+		x.tap.to = nil // it is not MCP
 		if s.o.Other != nil {
 			x.status = -1
 			s.o.Other.ServeHTTP(w, r)
@@ -262,7 +265,7 @@ func (x *exchange) verb() {
 // hand gives the message to the hub and writes what comes back.
 func (x *exchange) hand(msg *jsonrpc.Message) {
 	stream := x.s.o.Hub.NewStream()
-	x.tapID, x.events = stream.ID, stream
+	x.tap.stream, x.events = stream.ID, stream
 	x.fillCaller()
 	// Counted before the hub sees it: the server may be at work long before
 	// Client returns, and Shutdown waits for what is counted only.
@@ -282,33 +285,8 @@ func (x *exchange) fillCaller() {
 
 func (x *exchange) inbound(stream string, msg *jsonrpc.Message) session.Inbound {
 	in := session.Inbound{Caller: x.caller, Frame: x.frame(stream, msg)}
-	if x.s.o.Tap != nil {
-		x.s.o.Tap.Frame(in.Frame)
-	}
+	x.showRequest(in.Frame)
 	return in
-}
-
-func (x *exchange) frame(stream string, msg *jsonrpc.Message) translate.Frame {
-	return translate.Frame{
-		Msg:    msg,
-		Leg:    translate.ClientLeg,
-		Dir:    translate.ToServer,
-		Stream: stream,
-		HTTP:   &translate.Envelope{Verb: x.r.Method, Header: protocolHeaders(x.r.Header)},
-		Time:   x.start,
-	}
-}
-
-// protocolHeaders are the headers that belong to the protocol, as they came:
-// what captures show of a request. They carry no credentials.
-func protocolHeaders(in http.Header) http.Header {
-	out := http.Header{}
-	for name, v := range in {
-		if strings.HasPrefix(name, "Mcp-") || name == translate.HeaderLastEvent {
-			out[name] = v
-		}
-	}
-	return out
 }
 
 // isJSON says whether the one Content-Type is JSON in UTF-8, the only

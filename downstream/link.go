@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"taskbridge/session"
@@ -38,6 +39,8 @@ type linkOptions struct {
 	Budget    *session.Budget                                // drawn on by requests over 64 KiB in flight; nil: none
 	Logger    *slog.Logger
 	Tap       session.Tap // nil: nobody looks
+	// Transport and Conn are how the tap knows this link.
+	Transport, Conn string
 }
 
 // clientLink is a client all of whose messages share one channel. The channel
@@ -48,6 +51,7 @@ type clientLink struct {
 	end  context.CancelCauseFunc
 	wg   sync.WaitGroup
 	free chan struct{}
+	took atomic.Int64 // messages of the client, which name their streams for the tap
 
 	wmu sync.Mutex // held while a message is written
 
@@ -80,8 +84,9 @@ type flight struct {
 	// cancelled: a legacy one was; the hub decides what comes of it.
 	cancelled bool
 	batch     *linkBatch
-	retry     bool  // it was sent again in a new session
-	took      int64 // of the budget
+	tap       string // the stream of the request and its answer, for the tap
+	retry     bool   // it was sent again in a new session
+	took      int64  // of the budget
 }
 
 func newClientLink(ctx context.Context, o linkOptions) *clientLink {
@@ -130,7 +135,7 @@ func (s *clientLink) failAll(text string) {
 	}
 	s.mu.Unlock()
 	for _, f := range all {
-		s.answer(f.batch, jsonrpc.NewError(f.id, -32603, text, nil))
+		s.answer(f.batch, f.tap, jsonrpc.NewError(f.id, -32603, text, nil))
 	}
 }
 
@@ -171,12 +176,13 @@ func (s *clientLink) refuseLine(err error) {
 		}
 	}
 	s.o.Logger.Debug("refused a line", "why", text)
-	s.write(jsonrpc.NewError(id, code, text, nil))
+	s.tell("", jsonrpc.NewError(id, code, text, nil))
 }
 
 // message leads one message. Messages are handed over in their order; answers
 // come when they come.
 func (s *clientLink) message(m *jsonrpc.Message, b *linkBatch) {
+	stream := s.hear(m)
 	caller, cond, detail, data := s.caller(m)
 	if m.Kind == jsonrpc.Request {
 		if cond == translate.CondNone && s.inFlight(m.ID) {
@@ -190,10 +196,10 @@ func (s *clientLink) message(m *jsonrpc.Message, b *linkBatch) {
 			if detail == "" {
 				detail = string(cond)
 			}
-			s.answer(b, jsonrpc.NewError(m.ID, translate.CodeFor(code, caller.Version), detail, data))
+			s.answer(b, stream, jsonrpc.NewError(m.ID, translate.CodeFor(code, caller.Version), detail, data))
 			return
 		}
-		s.request(m, caller, b)
+		s.request(&flight{id: m.ID, caller: caller, msg: m, batch: b, tap: stream})
 		return
 	}
 	// A modern client's cancel names a request and need not say more of itself.
@@ -248,21 +254,21 @@ func (s *clientLink) inFlight(id jsonrpc.ID) bool {
 
 // request hands a request over and writes what comes back, beside the others.
 // The handshake alone is waited for: all that follows depends on it.
-func (s *clientLink) request(m *jsonrpc.Message, caller session.Caller, b *linkBatch) {
+func (s *clientLink) request(f *flight) {
+	m := f.msg
 	if cond := s.room(); cond != translate.CondNone {
-		s.refuse(m, caller, b, cond)
+		s.refuse(f, cond)
 		return
 	}
-	f := &flight{id: m.ID, caller: caller, msg: m, batch: b}
 	if n := int64(len(m.Raw)); n > keptBuffer && s.o.Budget != nil {
 		if !s.o.Budget.TryAcquire(n) {
 			<-s.free
-			s.refuse(m, caller, b, translate.CondBusy)
+			s.refuse(f, translate.CondBusy)
 			return
 		}
 		f.took = n
 	}
-	if m.Method == "initialize" && caller.Era != translate.Modern {
+	if m.Method == "initialize" && f.caller.Era != translate.Modern {
 		s.endSession()
 		f.caller.Session, f.caller.Version = "", ""
 		s.mu.Lock()
@@ -303,12 +309,12 @@ func (s *clientLink) room() translate.Cond {
 	}
 }
 
-func (s *clientLink) refuse(m *jsonrpc.Message, caller session.Caller, b *linkBatch, cond translate.Cond) {
+func (s *clientLink) refuse(f *flight, cond translate.Cond) {
 	if s.ctx.Err() != nil {
 		return
 	}
-	_, code := translate.StatusOf(cond, caller.Era)
-	s.answer(b, jsonrpc.NewError(m.ID, translate.CodeFor(code, caller.Version), string(cond), nil))
+	_, code := translate.StatusOf(cond, f.caller.Era)
+	s.answer(f.batch, f.tap, jsonrpc.NewError(f.id, translate.CodeFor(code, f.caller.Version), string(cond), nil))
 }
 
 // launch gives f to the hub.
@@ -323,12 +329,10 @@ func (s *clientLink) launch(f *flight) context.Context {
 }
 
 func (s *clientLink) inbound(stream string, m *jsonrpc.Message, caller session.Caller, verb string) session.Inbound {
-	f := translate.Frame{Msg: m, Leg: translate.ClientLeg, Dir: translate.ToServer, Stream: stream, Time: time.Now()}
-	if s.o.Tap != nil && m != nil {
-		s.o.Tap.Frame(f)
-	}
-	f.HTTP = &translate.Envelope{Verb: verb}
-	return session.Inbound{Caller: caller, Frame: f}
+	return session.Inbound{Caller: caller, Frame: translate.Frame{
+		Msg: m, Leg: translate.ClientLeg, Dir: translate.ToServer, Stream: stream,
+		HTTP: &translate.Envelope{Verb: verb}, Time: time.Now(),
+	}}
 }
 
 // say hands over what gets no answer.
@@ -383,8 +387,7 @@ func (s *clientLink) pump(ctx context.Context, f *flight) {
 			s.o.Watch.heard(f, out)
 		}
 		if out.Raw != nil {
-			s.show(f.stream.ID, out.Raw)
-			s.write(out.Raw)
+			s.tell(f.tap, out.Raw)
 		}
 	}
 }
@@ -402,7 +405,11 @@ func (s *clientLink) last(f *flight, out session.Out) {
 		s.legacy.remember(f.msg)
 	}
 	s.mu.Unlock()
-	if silent || s.opening(f, out) || s.o.Watch != nil && s.o.Watch.heard(f, out) {
+	if silent || s.opening(f, out) {
+		return
+	}
+	if s.o.Watch != nil && s.o.Watch.heard(f, out) {
+		s.showStatus(f.tap, out)
 		return
 	}
 	raw := out.Raw
@@ -413,13 +420,12 @@ func (s *clientLink) last(f *flight, out session.Out) {
 		}
 		raw = jsonrpc.NewError(f.id, -32603, text, nil)
 	}
-	s.show(f.stream.ID, raw)
-	s.answer(f.batch, raw)
+	s.answer(f.batch, f.tap, raw)
 	if f.msg.Method == "subscriptions/listen" && out.Status < 300 {
 		// 2026-07-28 basic/patterns/cancellation: a server that tears a
 		// subscription down says so.
 		params := jsonrpc.NewObject().Raw("requestId", f.id.Raw()).Bytes()
-		s.write(jsonrpc.NewNotification("notifications/cancelled", params))
+		s.tell(f.tap, jsonrpc.NewNotification("notifications/cancelled", params))
 	}
 }
 
@@ -461,7 +467,7 @@ func (s *clientLink) opening(f *flight, out session.Out) bool {
 		if raw == nil {
 			raw = jsonrpc.NewError(f.id, -32603, e.Text, nil)
 		}
-		s.answer(f.batch, raw)
+		s.answer(f.batch, f.tap, raw)
 	}
 	s.end(e)
 	return true
@@ -488,15 +494,6 @@ func (s *clientLink) cancel(m *jsonrpc.Message) bool {
 	f.stop()
 	f.stream.Gone() // at once: what follows may depend on it
 	return true
-}
-
-func (s *clientLink) show(stream string, raw []byte) {
-	if s.o.Tap == nil {
-		return
-	}
-	if m, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
-		s.o.Tap.Frame(translate.Frame{Msg: m, Leg: translate.ClientLeg, Dir: translate.ToClient, Stream: stream, Time: time.Now()})
-	}
 }
 
 // write writes one message as one line. A client that has closed its end ends

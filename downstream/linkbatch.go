@@ -45,7 +45,8 @@ func (s *clientLink) takeBatch(raw []byte) {
 }
 
 // answer writes an answer, or keeps it until all of its batch are there.
-func (s *clientLink) answer(b *linkBatch, raw []byte) {
+func (s *clientLink) answer(b *linkBatch, stream string, raw []byte) {
+	s.show(stream, raw)
 	if b == nil {
 		s.write(raw)
 		return

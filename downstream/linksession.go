@@ -123,8 +123,7 @@ func (s *clientLink) relay(stream *session.ClientStream) int {
 			return out.Status
 		}
 		if out.Raw != nil {
-			s.show(stream.ID, out.Raw)
-			s.write(out.Raw)
+			s.tell("", out.Raw)
 		}
 	}
 }

@@ -102,9 +102,6 @@ func closed(c <-chan struct{}) bool {
 
 // put writes one Out in the form the reply has, or gives it one.
 func (x *exchange) put(out session.Out) error {
-	if x.tapID != "" {
-		x.tap(x.tapID, out)
-	}
 	failed := out.Status >= 300
 	if out.Final && !x.streaming && (x.takesJSON || failed || out.Raw == nil && x.kind != kindGet) {
 		return x.plain(out.Status, out.Header, out.Raw)
@@ -135,6 +132,7 @@ func (x *exchange) plain(status int, header http.Header, raw []byte) error {
 		}
 	}
 	x.closeAfterChunked(h)
+	x.showReply(status, raw)
 	x.status = status
 	x.w.WriteHeader(status)
 	if raw == nil {
@@ -190,6 +188,9 @@ func (x *exchange) begin(header http.Header, first *session.Out) {
 	h["X-Accel-Buffering"] = valNoBuffer
 	x.closeAfterChunked(h)
 	x.streaming, x.status = true, http.StatusOK
+	if first == nil || first.Raw == nil {
+		x.showReply(http.StatusOK, nil)
+	}
 	x.s.o.Metrics.Streams(1)
 	x.w.WriteHeader(http.StatusOK)
 }
@@ -209,6 +210,7 @@ func (x *exchange) event(out session.Out) error {
 	}
 	switch {
 	case out.Raw != nil:
+		x.showReply(http.StatusOK, out.Raw)
 		x.buf = sse.AppendEvent(x.buf, id, out.Raw)
 	case id != "" && x.mayPrime():
 		x.buf = sse.AppendEvent(x.buf, id, nil)
@@ -323,9 +325,8 @@ func (x *exchange) refuse(cond translate.Cond, detail string, data []byte) {
 	x.s.o.Metrics.Refused(cond)
 	x.s.o.Logger.Debug("request refused", "why", text, "status", status, "era", x.caller.Era.String())
 	raw := jsonrpc.NewError(x.id, code, text, data)
-	if x.bodyRead {
-		x.tap(x.tapID, session.Out{Raw: raw, Final: true, Status: status})
-	}
+	x.tap.parts = false
+	x.showRequest(x.frame(x.stream(), nil))
 	if err := x.plain(status, nil, raw); err != nil {
 		x.s.o.Logger.Debug("refusal not delivered", "error", err)
 	}
@@ -353,31 +354,12 @@ func (x *exchange) refuseClassified(cond translate.Cond, c translate.Classified,
 	if msg.Kind != jsonrpc.Request {
 		x.id = jsonrpc.ID{}
 	}
-	if x.s.o.Tap != nil {
-		x.s.o.Tap.Frame(x.frame("", msg))
-	}
+	x.showRequest(x.frame(x.stream(), msg))
 	if cond == translate.CondUnsupportedVersion && c.Era == translate.Modern && x.s.o.Supported != nil {
 		// What server/discover says here must hold the same revisions.
 		c.Data = translate.VersionData(c.Version, x.s.o.Supported(x.r.Context(), x.caller))
 	}
 	x.refuse(cond, c.Detail, c.Data)
-}
-
-func (x *exchange) tap(stream string, out session.Out) {
-	if x.s.o.Tap == nil {
-		return
-	}
-	f := translate.Frame{Leg: translate.ClientLeg, Dir: translate.ToClient, Stream: stream, Time: time.Now()}
-	if out.Raw == nil && x.status != 0 {
-		return
-	}
-	if x.status == 0 {
-		f.HTTP = &translate.Envelope{Status: max(out.Status, http.StatusOK), Header: out.Header}
-	}
-	if msg, err := jsonrpc.Decode(out.Raw, jsonrpc.Limits{}); err == nil {
-		f.Msg = msg
-	}
-	x.s.o.Tap.Frame(f)
 }
 
 // finish gives back what the request took.

@@ -23,6 +23,7 @@ type Server struct {
 	links      *links // clients of HTTP+SSE
 	http       *http.Server
 	drain      atomic.Bool
+	names      atomic.Int64 // of connections and exchanges, for the tap
 
 	// closing is closed when Shutdown begins and ends what has no end of its
 	// own; cut is closed at its deadline and ends calls.

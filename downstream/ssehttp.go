@@ -44,6 +44,8 @@ func (x *exchange) openLink() {
 	defer k.close()
 	defer x.s.links.drop(k)
 	x.kind = kindGet
+	x.tap.conn = k.conv.o.Conn
+	x.showRequest(x.frame(x.stream(), nil))
 	x.begin(nil, nil)
 	x.buf = sse.AppendNamed(x.buf[:0], "endpoint", []byte(x.s.links.announced(x.r, k.id)))
 	err := x.flush()
@@ -144,7 +146,7 @@ func (x *exchange) postLink() {
 		x.refuseDecode(err)
 		return
 	}
-	if x.linkMessage(msg) {
+	if x.linkMessage(k, msg) {
 		k.as(x.caller)
 		x.deliver(k, msg)
 	}
@@ -160,7 +162,8 @@ func (x *exchange) linkOf() (*sseLink, translate.Cond) {
 
 // linkMessage checks one message against its headers. Modern revisions have no
 // such transport (2026-07-28 streamable-http, HTTP+SSE Transport).
-func (x *exchange) linkMessage(msg *jsonrpc.Message) bool {
+func (x *exchange) linkMessage(k *sseLink, msg *jsonrpc.Message) bool {
+	x.tap.conn, x.tap.msg = k.conv.o.Conn, msg
 	if msg.Kind == jsonrpc.Request {
 		x.id = msg.ID
 	}
@@ -190,6 +193,7 @@ func (x *exchange) deliver(k *sseLink, msg *jsonrpc.Message) {
 		x.refuse(translate.CondTooMany, "too many requests in flight", nil)
 		return
 	}
+	x.tap.parts = true // the link shows what comes of it
 	heard := k.begin(msg, x.took)
 	x.took = reservation{all: x.took.all, large: x.took.large} // the request has it now
 	_, ok := k.run(func() {
@@ -230,6 +234,7 @@ func (x *exchange) acceptAfter(done <-chan struct{}, ok bool) {
 		return
 	}
 	<-done
+	x.tap.parts = true
 	x.accept()
 }
 

@@ -53,7 +53,8 @@ func newSSELink(ctx context.Context, s *Server, caller session.Caller) *sseLink 
 		room: semaphore.NewWeighted(linkBytes), posts: map[*jsonrpc.Message]*linkPost{},
 	}
 	k.conv = newClientLink(ctx, linkOptions{
-		Hub: s.o.Hub, Who: caller, Post: k.put, Watch: k, Crowded: true, Logger: s.o.Logger, Tap: s.o.Tap,
+		Hub: s.o.Hub, Who: caller, Post: k.put, Watch: k, Crowded: true, Logger: s.o.Logger,
+		Tap: s.o.Tap, Transport: translate.TransportSSE, Conn: s.connName("sse"),
 	})
 	k.conv.opened = true // a client here hears of a server that is not there by an error
 	return k

@@ -63,7 +63,8 @@ func ServeStdio(ctx context.Context, o StdioOptions) error {
 	}
 	s := &stdioServer{o: o, clientLink: newClientLink(ctx, linkOptions{
 		Hub: o.Hub, Who: session.Caller{Principal: session.LocalPrincipal}, Write: lines.NewWriter(o.Out).Write,
-		Supported: o.Supported, Budget: o.Budget, Logger: o.Logger, Tap: o.Tap,
+		Supported: o.Supported, Budget: o.Budget, Logger: o.Logger,
+		Tap: o.Tap, Transport: translate.TransportStdio, Conn: "client",
 	})}
 	defer s.end(nil)
 	return s.serve()
@@ -187,6 +188,6 @@ func (s *stdioServer) tooLong(t *lines.TooLong) {
 	s.o.Logger.Warn("discarded a message of the client", "why", t.Error())
 	if t.Call && !t.ID.IsZero() {
 		_, code := translate.StatusOf(cond, translate.Legacy)
-		s.write(jsonrpc.NewError(t.ID, code, text, nil))
+		s.tell("", jsonrpc.NewError(t.ID, code, text, nil))
 	}
 }

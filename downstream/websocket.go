@@ -90,7 +90,8 @@ func newSocket(s *Server, x *exchange, c *websocket.Conn) *socket {
 			}
 			return translate.CondNone
 		},
-		Supported: s.o.Supported, Budget: s.o.Budget, Logger: s.o.Logger, Tap: s.o.Tap,
+		Supported: s.o.Supported, Budget: s.o.Budget, Logger: s.o.Logger,
+		Tap: s.o.Tap, Transport: translate.TransportWebSocket, Conn: s.connName("ws"),
 	})
 	return w
 }
@@ -185,6 +186,6 @@ func (w *socket) answerTooLong(t *lines.TooLong, cond translate.Cond, text strin
 	w.o.Logger.Warn("discarded a message of the client", "why", text)
 	if t.Call && !t.ID.IsZero() {
 		_, code := translate.StatusOf(cond, translate.Legacy)
-		w.write(jsonrpc.NewError(t.ID, code, text, nil))
+		w.tell("", jsonrpc.NewError(t.ID, code, text, nil))
 	}
 }

@@ -48,6 +48,15 @@ type Envelope struct {
 	Header http.Header
 }
 
+// How a leg is spoken: Streamable HTTP, standard streams, WebSocket, or HTTP+SSE
+// (2024-11-05 basic/transports).
+const (
+	TransportHTTP      = "http"
+	TransportStdio     = "stdio"
+	TransportWebSocket = "websocket"
+	TransportSSE       = "sse"
+)
+
 // Frame is one message on one leg, as transports, captures and operations all
 // know it. Msg is nil where the transport spoke without a message (a 401, a
 // GET that opens a stream, a stream's end).
@@ -58,7 +67,7 @@ type Frame struct {
 	Stream string
 	HTTP   *Envelope
 	Time   time.Time
-	// Transport is how the leg is spoken: http, stdio, websocket or sse. Conn
+	// Transport is how the leg is spoken: one of the Transport names. Conn
 	// names the connection of transports that have one.
 	Transport string
 	Conn      string

@@ -128,6 +128,7 @@ func (s *stream) fillFromBody() {
 		s.end(s.bodyError(err))
 		return
 	}
+	s.show(msgs)
 	s.pending = msgs
 	s.end(io.EOF)
 }

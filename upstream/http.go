@@ -296,7 +296,7 @@ func (c *httpConn) exchange(ctx context.Context, out session.Outgoing) (session.
 	if err != nil {
 		return nil, err
 	}
-	c.h.tapSent(s, out)
+	s.showSent(out)
 	resp, err := c.h.send(s, out)
 	if err != nil {
 		s.release(err)

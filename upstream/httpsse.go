@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"taskbridge/session"
+	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
 )
 
@@ -69,7 +70,7 @@ func newSSEUpstream(h *HTTP, e *endpoint, up HTTPUpstream) (*sseUpstream, error)
 	u.links = newLinks(linkOptions{
 		Name: e.name, MaxMessage: h.opts.MaxMessage, StartLimit: DefaultStartLimit, Max: maxSSESessions,
 		Budget: h.opts.Budget, Logger: h.log, Tap: h.opts.Tap,
-		open: u.connect, noun: "event stream of the server", kind: sseKind, fail: session.FailBroken,
+		open: u.connect, noun: "event stream of the server", kind: sseKind, transport: translate.TransportSSE, fail: session.FailBroken,
 		// Each message carries the credential it comes with.
 		key: func(session.Target) string { return "" }, longest: 5 * time.Second,
 		owner:  func(t session.Target) session.Principal { return t.Principal },

@@ -86,6 +86,7 @@ type linkOptions struct {
 	idle time.Duration
 	// noun names a link in errors, kind in the attributes of log lines.
 	noun, kind string
+	transport  string       // translate.Frame's
 	speaks     string       // Result.Transport of its probes
 	fail       session.Fail // of what waits when a link ends
 	full       string       // told who finds Max links
@@ -203,14 +204,7 @@ func (s *links) fail(kind session.Fail, err error) *session.DialError {
 }
 
 func (s *links) nextID() string {
-	return string(strconv.AppendInt([]byte("up-"), s.streams.Add(1), 10))
-}
-
-// tap shows a message as its sender or receiver on our side has it.
-func (s *links) tap(stream string, dir translate.Direction, m *jsonrpc.Message) {
-	if s.o.Tap != nil {
-		s.o.Tap.Frame(translate.Frame{Msg: m, Leg: translate.ServerLeg, Dir: dir, Stream: stream, Time: time.Now()})
-	}
+	return string(strconv.AppendInt([]byte(s.o.kind+"-"), s.streams.Add(1), 10))
 }
 
 // Dial implements session.Dialer. It opens nothing.
@@ -308,13 +302,14 @@ func (c linkConn) over(ctx context.Context, p *pipe, m *jsonrpc.Message) (sessio
 	if m.Kind != jsonrpc.Request {
 		// Its request ids are the sender's, and a cancel is the end of its stream.
 		if m.Method != "notifications/cancelled" {
-			if err := p.send(ctx, m.Raw); err != nil {
+			if err := p.send(ctx, place{who: c.target.Principal}, m.Raw); err != nil {
 				return nil, err
 			}
 		}
 		return c.s.statusStream(http.StatusAccepted), nil
 	}
 	st := c.s.newStream(envelope(http.StatusOK, ""))
+	st.who = c.target.Principal
 	if err := p.request(ctx, p.common(), m, st); err != nil {
 		return nil, err
 	}

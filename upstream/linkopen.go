@@ -41,6 +41,7 @@ func (s *links) spawnBy(ctx context.Context, owner session.Principal, target ses
 	name := fmt.Sprintf("%s-%d", s.o.Name, s.started.Add(1))
 	ch, err := open(ctx, name, target)
 	if err != nil {
+		s.showRefused(name, target, err)
 		s.mu.Lock()
 		s.opening--
 		s.mu.Unlock()

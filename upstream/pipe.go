@@ -256,10 +256,19 @@ type direct interface {
 }
 
 // send puts a message in line.
-func (p *pipe) send(ctx context.Context, raw []byte) error { return p.sendFor(ctx, raw, nil) }
+func (p *pipe) send(ctx context.Context, w place, raw []byte) error {
+	return p.sendFor(ctx, w, raw, nil)
+}
 
 // sendFor is send for a request whose answer may begin before it was taken.
-func (p *pipe) sendFor(ctx context.Context, raw []byte, begun <-chan struct{}) error {
+func (p *pipe) sendFor(ctx context.Context, w place, raw []byte, begun <-chan struct{}) error {
+	p.showSent(w, raw)
+	err := p.hand(ctx, raw, begun)
+	p.showRefusal(w, err)
+	return err
+}
+
+func (p *pipe) hand(ctx context.Context, raw []byte, begun <-chan struct{}) error {
 	if d, ok := p.ch.(direct); ok {
 		if err := p.dead(); err != nil {
 			return err
@@ -278,6 +287,7 @@ func (p *pipe) sendFor(ctx context.Context, raw []byte, begun <-chan struct{}) e
 
 // trySend sends what is no caller's, where that needs no waiting.
 func (p *pipe) trySend(raw []byte) {
+	p.showSent(place{}, raw)
 	if d, ok := p.ch.(direct); ok {
 		d.dispatch(raw)
 		return
@@ -308,8 +318,7 @@ func (p *pipe) request(ctx context.Context, f *face, m *jsonrpc.Message, st *pip
 	}
 	questions := p.flight(f, st)
 	p.mu.Unlock()
-	p.s.tap(st.id, translate.ToServer, m)
-	if err := p.sendFor(ctx, e.Bytes(), st.begun); err != nil {
+	if err := p.sendFor(ctx, placeOf(st), e.Bytes(), st.begun); err != nil {
 		p.mu.Lock()
 		p.drop(st)
 		p.mu.Unlock()
@@ -423,7 +432,7 @@ func (p *pipe) notify(ctx context.Context, f *face, m *jsonrpc.Message) error {
 	if m.Method == "notifications/initialized" && f.shared {
 		return nil
 	}
-	return p.send(ctx, raw)
+	return p.send(ctx, placeOfFace(f), raw)
 }
 
 // answer sends a client's answer to a request of the server's; it is false where
@@ -440,7 +449,7 @@ func (p *pipe) answer(ctx context.Context, f *face, m *jsonrpc.Message) (bool, e
 	if !ok {
 		return false, nil
 	}
-	return true, p.send(ctx, m.Raw)
+	return true, p.send(ctx, placeOfFace(f), m.Raw)
 }
 
 // listen opens a session's own stream and gives it what has waited for one.
@@ -468,7 +477,6 @@ func (p *pipe) listen(ctx context.Context, f *face, st *pipeStream) error {
 
 func (p *pipe) frame(st *pipeStream, m *jsonrpc.Message) translate.Frame {
 	f := translate.Frame{Msg: m, Leg: translate.ServerLeg, Dir: translate.ToClient, Stream: st.id, Time: time.Now()}
-	p.s.tap(st.id, translate.ToClient, m)
 	if p.modern && m.Kind == jsonrpc.ErrorResponse {
 		f.HTTP = envelope(modernStatus(m), "")
 	}

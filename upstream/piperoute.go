@@ -89,6 +89,7 @@ func (p *pipe) answeredBy(id jsonrpc.ID) *pipeStream {
 }
 
 func (p *pipe) route(m *jsonrpc.Message) {
+	p.showHeard(m)
 	switch m.Kind {
 	case jsonrpc.Response, jsonrpc.ErrorResponse:
 		p.response(m)

@@ -23,7 +23,8 @@ type pipeStream struct {
 	p    *pipe // nil: nothing hangs on it
 	face *face
 	env  *translate.Envelope
-	id   string // for the tap
+	id   string            // for the tap
+	who  session.Principal // whose request it is, where not the face's
 
 	// Of a request:
 	ours   int64      // its id toward the server

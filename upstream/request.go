@@ -12,11 +12,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"taskbridge/session"
-	"taskbridge/translate"
-	"taskbridge/translate/jsonrpc"
 )
 
 const (
@@ -154,6 +151,7 @@ func (h *HTTP) send(s *stream, out session.Outgoing) (*http.Response, error) {
 		}
 		if err != nil {
 			resp.Body.Close()
+			s.showStatus(resp)
 			return nil, &session.DialError{Fail: session.FailRedirect, Upstream: s.e.name, Status: resp.StatusCode, Err: err}
 		}
 		if next == nil {
@@ -187,38 +185,6 @@ func newRequest(ctx context.Context, e *endpoint, at *url.URL, header http.Heade
 
 func (h *HTTP) nextID() string {
 	return string(strconv.AppendInt([]byte("up-"), h.streams.Add(1), 10))
-}
-
-// tapSent shows the tap what goes up: the message and the protocol's own
-// headers, never a credential.
-func (h *HTTP) tapSent(s *stream, out session.Outgoing) {
-	if h.opts.Tap == nil {
-		return
-	}
-	hd := make(http.Header, len(out.Header)+2)
-	for name, values := range out.Header {
-		name = http.CanonicalHeaderKey(name)
-		if !ownHeaders[name] && !authorityHeaders[name] {
-			hd[name] = values
-		}
-	}
-	if out.Version != "" {
-		hd["Mcp-Protocol-Version"] = []string{out.Version}
-	}
-	if out.Session != "" {
-		hd["Mcp-Session-Id"] = []string{out.Session}
-	}
-	f := translate.Frame{
-		Leg:    translate.ServerLeg,
-		Dir:    translate.ToServer,
-		Stream: s.id,
-		HTTP:   &translate.Envelope{Verb: verbOf(out), Header: hd},
-		Time:   time.Now(),
-	}
-	if len(out.Msg) > 0 {
-		f.Msg, _ = jsonrpc.Decode(out.Msg, jsonrpc.Limits{})
-	}
-	h.opts.Tap.Frame(f)
 }
 
 func basicAuth(user, pass string) string {

@@ -95,6 +95,7 @@ func (c *sseChannel) open() error {
 	if err := s.begin(resp); err != nil {
 		return err
 	}
+	u.showOpened(s, c.target)
 	if resp.StatusCode != http.StatusOK || !s.isSSE() || s.isOver() != nil {
 		return &session.DialError{
 			Fail: session.FailUnreachable, Upstream: u.e.name, Status: resp.StatusCode, HTTP: s.env,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"taskbridge/session"
+	"taskbridge/translate"
 	"taskbridge/translate/lines"
 	"taskbridge/upstream/child"
 )
@@ -91,7 +92,7 @@ func NewStdio(o StdioOptions) (*Stdio, error) {
 	s.links = newLinks(linkOptions{
 		Name: o.Name, MaxMessage: o.MaxMessage, StartLimit: o.StartLimit, Silence: o.Silence, Max: o.MaxChildren, Share: o.Share,
 		Budget: o.Budget, Logger: o.Logger, Tap: o.Tap,
-		open: s.start, noun: "server process", kind: "process", speaks: SpokeStdio, fail: session.FailProcess, mortal: true,
+		open: s.start, noun: "server process", kind: "process", transport: translate.TransportStdio, speaks: SpokeStdio, fail: session.FailProcess, mortal: true,
 		key:     func(session.Target) string { return "" },
 		owner:   func(session.Target) session.Principal { return sharedPrincipal },
 		prober:  func(session.Target) session.Principal { return probePrincipal },

@@ -77,6 +77,7 @@ type stream struct {
 	one     [1]*jsonrpc.Message // backs pending, which seldom has more
 	begun   bool                // the body was looked at
 	framed  bool                // a frame was given out
+	shown   atomic.Bool         // the tap was shown the status
 	skipped int                 // events that were no messages
 	refused int                 // requests in them that were answered
 
@@ -219,9 +220,6 @@ func (s *stream) frame(m *jsonrpc.Message) translate.Frame {
 	if !s.framed {
 		s.framed, f.HTTP = true, s.env
 	}
-	if s.h.opts.Tap != nil {
-		s.h.opts.Tap.Frame(f)
-	}
 	return f
 }
 
@@ -286,6 +284,7 @@ func (s *stream) takeEvent(ev sse.Event) {
 		s.meter.handedOver()
 		return
 	}
+	s.show(msgs)
 	s.pending = msgs
 }
 
@@ -342,15 +341,8 @@ func (s *stream) end(err error) {
 		s.over = err
 	}
 	s.mu.Unlock()
-	if s.h.opts.Tap != nil && !s.tapsEnd() {
-		s.h.opts.Tap.Frame(translate.Frame{Leg: translate.ServerLeg, Dir: translate.ToClient, Stream: s.id, HTTP: s.env, Time: time.Now()})
-	}
 	s.release(err)
 }
-
-// tapsEnd says whether messages tell the tap all: an exchange without any is
-// shown to it as a frame of headers only.
-func (s *stream) tapsEnd() bool { return s.framed || len(s.pending) > 0 }
 
 // release closes the body and forgets the stream, once.
 func (s *stream) release(cause error) {
@@ -361,6 +353,7 @@ func (s *stream) release(cause error) {
 	if was {
 		return
 	}
+	s.show(nil)
 	forget()
 	s.c.forget(s)
 	if grace != nil {

@@ -119,7 +119,7 @@ func NewWebSocket(o WebSocketOptions) (*WebSocket, error) {
 	w.links = newLinks(linkOptions{
 		Name: o.Name, MaxMessage: o.MaxMessage, StartLimit: o.StartLimit, Silence: o.Silence, Max: o.MaxConns,
 		Budget: o.Budget, Logger: o.Logger, Tap: o.Tap,
-		open: w.connect, noun: "connection to the server", kind: "connection", speaks: SpokeWebSocket, fail: session.FailBroken,
+		open: w.connect, noun: "connection to the server", kind: "connection", transport: translate.TransportWebSocket, speaks: SpokeWebSocket, fail: session.FailBroken,
 		key: w.key, idle: o.Idle, longest: 5 * time.Second,
 		owner:  func(t session.Target) session.Principal { return t.Principal },
 		prober: func(t session.Target) session.Principal { return probePrincipal + t.Principal },

@@ -213,7 +213,7 @@ func clientOf(info jsonrpc.Value) string {
 func (g *Gatherer) begin(ln *lane, r *capture.Record, m *jsonrpc.Message, kind Kind, method, name string) *job {
 	op := &Operation{
 		N: len(g.jobs) + 1, Leg: g.leg, Era: translate.Legacy, Version: ln.version, Transport: r.Transport,
-		Conn: r.Conn, Session: r.Session, Principal: r.Principal, Client: ln.client,
+		Conn: r.Conn, Session: r.Session, Principal: r.Principal, Client: ln.client, Lane: ln.key,
 		Kind: kind, Method: method, Name: name, Began: r.Time, After: ln.frontier,
 	}
 	if v := r.Header.Get(translate.HeaderVersion); v != "" {

@@ -121,6 +121,9 @@ type Operation struct {
 	Conn      string
 	Session   string
 	Principal string
+	// Lane is what stands for its session in After: equal for operations of one
+	// session, and no name to show.
+	Lane string
 	// Client is the client's name and version, "name/1.2", where known.
 	Client string
 
@@ -160,6 +163,9 @@ type Operation struct {
 	TaskID, TaskStatus string
 	// Redacted: something was taken out of one of its messages.
 	Redacted bool
+	// Losses are what its translation lost, where whoever made the records knows;
+	// Gather leaves it empty.
+	Losses []translate.Loss
 	// Gap: frames were dropped from the capture while it ran, so parts of it may
 	// be missing.
 	Gap bool
