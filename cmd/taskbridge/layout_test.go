@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"translate/capture/capturetest": {"translate", "translate/capture", "translate/jsonrpc"},
 	// What is read from captures.
 	"translate/operation": {"translate", "translate/capture", "translate/jsonrpc"},
+	"translate/compare":   {"translate", "translate/operation", "translate/jsonrpc"},
 	"session":             {"translate", "translate/jsonrpc", "translate/sse"},
 	"session/virtual":     {"session"},
 	"session/offline":     {"session", "session/memory", "session/virtual", "translate", "translate/capture", "translate/jsonrpc", "translate/operation"},
@@ -46,7 +47,7 @@ var mayImport = map[string][]string{
 // pure packages do no I/O, know no clock and start nothing: net/http is there
 // for Header and Method names, time for durations.
 var (
-	pure      = []string{"translate", "translate/jsonrpc", "translate/sse", "translate/lines", "translate/capture", "translate/operation"}
+	pure      = []string{"translate", "translate/jsonrpc", "translate/sse", "translate/lines", "translate/capture", "translate/operation", "translate/compare"}
 	notInPure = []string{"os", "os/exec", "net", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "os/signal", "syscall", "context"}
 )
 
