@@ -55,6 +55,7 @@ func (m Missed) String() string {
 type Mock struct {
 	o     MockOptions
 	clock session.Clock
+	face  session.Face
 
 	mu       sync.Mutex // protects the fields below and all tasks'
 	shelves  map[string]*shelf
@@ -97,6 +98,7 @@ func NewMock(o MockOptions) *Mock {
 	if m.clock == nil {
 		m.clock = session.RealClock{}
 	}
+	m.face = m.look()
 	for _, op := range o.Operations {
 		if len(op.Parts) == 0 || op.Era != o.Era {
 			continue

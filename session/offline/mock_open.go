@@ -13,7 +13,9 @@ import (
 )
 
 // Face implements session.Faces: what the capture's server speaks.
-func (m *Mock) Face(context.Context, session.Target) (session.Face, error) {
+func (m *Mock) Face(context.Context, session.Target) (session.Face, error) { return m.face, nil }
+
+func (m *Mock) look() session.Face {
 	f := session.Face{Era: m.o.Era, Tasks: m.tasked()}
 	for _, op := range m.o.Operations {
 		if op.Era == m.o.Era && op.Version != "" {
@@ -26,7 +28,7 @@ func (m *Mock) Face(context.Context, session.Target) (session.Face, error) {
 	if m.o.Era == translate.Modern {
 		f.Versions = []string{f.Version}
 	}
-	return f, nil
+	return f
 }
 
 // tasked: the server was seen to know tasks.
@@ -89,15 +91,14 @@ func (m *Mock) guess(msg *jsonrpc.Message) []byte {
 	}
 	info := jsonrpc.NewObject().Str("name", "capture").Str("version", "1").Bytes()
 	if msg.Method == "server/discover" {
-		if m.tasked() {
+		if m.face.Tasks {
 			caps.Raw("extensions", jsonrpc.NewObject().Raw(translate.ExtTasks, []byte("{}")).Bytes())
 		}
-		f, _ := m.Face(context.Background(), session.Target{})
-		return jsonrpc.NewObject().Str("resultType", "complete").Raw("supportedVersions", append(append([]byte{'['}, jsonrpc.Quote(f.Version)...), ']')).
+		return jsonrpc.NewObject().Str("resultType", "complete").Raw("supportedVersions", append(append([]byte{'['}, jsonrpc.Quote(m.face.Version)...), ']')).
 			Raw("capabilities", caps.Bytes()).Raw("_meta", jsonrpc.NewObject().Raw(translate.MetaServerInfo, info).Bytes()).
 			Int("ttlMs", 0).Str("cacheScope", "private").Bytes()
 	}
-	if m.tasked() {
+	if m.face.Tasks {
 		caps.Raw("tasks", []byte(`{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`))
 	}
 	version, _ := msg.At("params", "protocolVersion").Str()

@@ -39,7 +39,7 @@ type lane struct {
 	session, version string
 	opening          bool
 	asked            []*heard
-	done             map[int]bool // operations over, by N
+	open             map[int]bool // operations not over, by N, without those that listen
 	waiting          []*telling
 }
 
@@ -88,7 +88,7 @@ func newTeller(w *virtual.World, hub session.Hub, ops []*operation.Operation) *t
 		}
 		key := laneKey(op)
 		if t.lanes[key] == nil {
-			t.lanes[key] = &lane{done: map[int]bool{}}
+			t.lanes[key] = &lane{open: map[int]bool{}}
 			t.order = append(t.order, t.lanes[key])
 		}
 		t.lanes[key].ops = append(t.lanes[key].ops, op)
@@ -107,6 +107,7 @@ func (t *teller) plan() {
 				keys: map[string]string{}, states: map[string][]byte{}, cursors: map[string][]byte{}}
 			if op.Kind != operation.Listen {
 				t.left++
+				ln.open[op.N] = true
 			}
 			t.all = append(t.all, x)
 			t.w.AfterFunc(op.Began.Sub(t.w.Now()), func() { go t.w.Work(x.tell)() })
@@ -201,7 +202,7 @@ func (x *telling) tell() {
 	}
 	x.until(func() bool {
 		for _, n := range x.op.After {
-			if !x.lane.done[n] && x.lane.has(n) {
+			if x.lane.open[n] {
 				return false
 			}
 		}
@@ -219,18 +220,9 @@ func (x *telling) tell() {
 	}
 	x.t.mu.Lock()
 	x.t.left--
-	x.lane.done[x.op.N] = true
+	delete(x.lane.open, x.op.N)
 	x.lane.changed()
 	x.t.mu.Unlock()
-}
-
-func (ln *lane) has(n int) bool {
-	for _, op := range ln.ops {
-		if op.N == n {
-			return op.Kind != operation.Listen
-		}
-	}
-	return false
 }
 
 // ready sees to it that a legacy client has a session although its capture

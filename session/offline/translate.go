@@ -107,7 +107,7 @@ func (t *translation) run(ctx context.Context, told []*operation.Operation, from
 		return err
 	}
 	defer behind.Close()
-	face := session.Face{Era: translate.Modern, Version: to, Versions: []string{to}, Tasks: mock.tasked()}
+	face := session.Face{Era: translate.Modern, Version: to, Versions: []string{to}, Tasks: mock.face.Tasks}
 	if from == translate.Modern {
 		face = session.Face{Era: translate.Legacy, Version: to}
 	}
