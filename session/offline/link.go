@@ -23,6 +23,8 @@ type Link struct {
 	Tap   session.Tap // sees both directions as a client leg; nil: nobody looks
 	// Name begins the names of streams.
 	Name string
+	// Edit, if set, may change what the hub answers to a request of a method.
+	Edit func(method string, m *jsonrpc.Message) []byte
 
 	streams atomic.Int64
 }
@@ -47,6 +49,9 @@ func (c linkConn) Do(ctx context.Context, out session.Outgoing) (session.Stream,
 	if err != nil {
 		return nil, err
 	}
+	if in.Frame.Msg != nil {
+		s.method = in.Frame.Msg.Method
+	}
 	s.session, s.principal = in.Caller.Session, string(c.principal)
 	s.tap(in.Frame)
 	s.stream = c.l.Hub.NewStream()
@@ -61,7 +66,7 @@ func (c linkConn) Do(ctx context.Context, out session.Outgoing) (session.Stream,
 		}
 		return nil, &session.DialError{Fail: session.FailBroken, Upstream: "capture", Err: io.ErrUnexpectedEOF}
 	}
-	s.open(first)
+	s.open(s.edited(first))
 	return s, nil
 }
 
@@ -106,6 +111,7 @@ type linkStream struct {
 	ctx     context.Context
 	name    string
 	session string
+	method  string
 	stream  *session.ClientStream
 	stop    func() bool
 	once    sync.Once
@@ -135,6 +141,16 @@ func (s *linkStream) open(first session.Out) {
 	s.tapOut(first, s.env)
 }
 
+func (s *linkStream) edited(out session.Out) session.Out {
+	if s.l.Edit == nil || out.Raw == nil {
+		return out
+	}
+	if m, err := jsonrpc.Decode(out.Raw, jsonrpc.Limits{}); err == nil && m.Kind == jsonrpc.Response {
+		out.Raw = s.l.Edit(s.method, m)
+	}
+	return out
+}
+
 // Envelope implements session.Stream.
 func (s *linkStream) Envelope() *translate.Envelope { return s.env }
 
@@ -155,7 +171,7 @@ func (s *linkStream) Next() (translate.Frame, error) {
 				}
 				return translate.Frame{}, io.EOF
 			}
-			if out.Raw != nil {
+			if out = s.edited(out); out.Raw != nil {
 				s.tapOut(out, nil)
 			}
 		}

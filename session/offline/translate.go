@@ -14,6 +14,7 @@ import (
 	"taskbridge/session/virtual"
 	"taskbridge/translate"
 	"taskbridge/translate/capture"
+	"taskbridge/translate/jsonrpc"
 	"taskbridge/translate/operation"
 )
 
@@ -30,6 +31,9 @@ type TranslateOptions struct {
 	// Progress is told now and then how many operations are over; nil: nobody.
 	Progress func(over, all int)
 	Logger   *slog.Logger // nil: discarded
+	// Grace is how long after the last record what has not come is waited for, in
+	// the conversation's time. 10 min.
+	Grace time.Duration
 }
 
 // Report says what a translation could not say in the other dialect.
@@ -62,6 +66,9 @@ func Translate(ctx context.Context, o TranslateOptions) (*Report, error) {
 	format, ok := translate.Lookup(o.To)
 	if !ok {
 		return nil, fmt.Errorf("revision %q is not known", o.To)
+	}
+	if o.Grace <= 0 {
+		o.Grace = 10 * time.Minute
 	}
 	t := &translation{o: o, report: &Report{Losses: map[string]int{}}, principals: map[string]string{}}
 	var told []*operation.Operation
@@ -111,7 +118,8 @@ func (t *translation) run(ctx context.Context, told []*operation.Operation, from
 	if from == translate.Modern {
 		face = session.Face{Era: translate.Legacy, Version: to}
 	}
-	front, err := t.runner(&Link{Hub: pollsOnly{behind}, Clock: t.w, Tap: t, Name: "t"}, fixedFace(face))
+	link := &Link{Hub: pollsOnly{behind}, Clock: t.w, Tap: t, Name: "t", Edit: taskMarks(told)}
+	front, err := t.runner(link, fixedFace(face))
 	if err != nil {
 		return err
 	}
@@ -125,7 +133,7 @@ func (t *translation) run(ctx context.Context, told []*operation.Operation, from
 			limit = last
 		}
 	}
-	limit = limit.Add(grace)
+	limit = limit.Add(t.o.Grace)
 	all, said := tell.left, 0
 	t.w.Run(ctx, func() bool {
 		if t.o.Progress != nil {
@@ -134,7 +142,7 @@ func (t *translation) run(ctx context.Context, told []*operation.Operation, from
 				t.o.Progress(over, all)
 			}
 		}
-		return t.failed() || tell.over() && !t.w.Now().Before(limit.Add(-grace)) || t.w.Now().After(limit)
+		return t.failed() || tell.over() && !t.w.Now().Before(limit.Add(-t.o.Grace)) || t.w.Now().After(limit)
 	})
 	t.report.Unfinished = tell.stop()
 	t.mu.Lock()
@@ -145,8 +153,29 @@ func (t *translation) run(ctx context.Context, told []*operation.Operation, from
 	return t.err
 }
 
-// grace is how long after the last record what has not come is waited for.
-const grace = time.Hour
+// taskMarks says of each tool in a legacy list whether it ran as a task. A proxy
+// before a modern server has to say "optional" of all, which makes tasks of
+// calls that were none.
+func taskMarks(told []*operation.Operation) func(string, *jsonrpc.Message) []byte {
+	tasks := map[string]bool{}
+	for _, op := range told {
+		if op.Kind == operation.Task {
+			tasks[op.Name] = true
+		}
+	}
+	return func(method string, m *jsonrpc.Message) []byte {
+		if method != "tools/list" {
+			return m.Raw
+		}
+		e := m.Edit()
+		for tool := range m.Result().Get("tools").Elems() {
+			if name, _ := tool.Get("name").Str(); !tasks[name] && tool.Get("execution").Get("taskSupport").Is("optional") {
+				e.Replace(tool.Get("execution").Get("taskSupport"), []byte(`"forbidden"`))
+			}
+		}
+		return e.Bytes()
+	}
+}
 
 func (t *teller) unfinished() int {
 	t.mu.Lock()
@@ -166,7 +195,7 @@ func (t *translation) runner(d session.Dialer, faces session.Faces) (*session.Ru
 	return session.New(session.Options{
 		Store: memory.New(), Dialer: d, Faces: faces, Handles: session.NewPlainHandles(), Upstream: "capture",
 		Policy: session.Policy{
-			PollRate: 1e9, SessionIdle: longTime, TaskKeep: longTime, TaskGrace: longTime, MaxTTL: longTime, ParkFor: longTime,
+			PollRate: 1e9, SessionIdle: longTime, TaskKeep: longTime, TaskGrace: longTime, MaxTTL: longTime, ParkFor: longTime, TaskHandleAfter: longTime,
 			Tasks: many, Sessions: many, Upstreams: many, Streams: many, Version: "translate", MessageLimit: 1 << 30,
 		},
 		Held: session.NewHeldBudget(1 << 40), Logger: t.o.Logger, Metrics: t,

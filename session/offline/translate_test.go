@@ -2,6 +2,7 @@ package offline
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -17,6 +18,8 @@ import (
 	"taskbridge/translate/jsonrpc"
 	"taskbridge/translate/operation"
 )
+
+var update = flag.Bool("update", false, "write the translations found")
 
 var began = time.Date(2026, 11, 30, 10, 0, 0, 0, time.UTC)
 
@@ -132,7 +135,7 @@ func TestTranslations(t *testing.T) {
 			if report.Unfinished > 0 || report.Misses > 0 {
 				got += fmt.Sprintf("unfinished %d missed %v\n", report.Unfinished, report.Missed)
 			}
-			if os.Getenv("UPDATE") != "" {
+			if *update {
 				if err := os.WriteFile(name, []byte(given+"---\n"+got), 0o644); err != nil {
 					t.Fatal(err)
 				}
