@@ -3,11 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"strconv"
-	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"taskbridge/translate/report"
 )
 
 const (
@@ -18,26 +18,7 @@ const (
 // showText makes text of a peer fit for a terminal: what moves the cursor,
 // changes colours or turns the direction of writing is shown as an escape, and
 // it is cut to about max bytes.
-func showText(s string, max int) string {
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		if b.Len() >= max {
-			return b.String() + "…"
-		}
-		r, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			q := strconv.QuoteRuneToASCII(r)
-			b.WriteString(q[1 : len(q)-1])
-		}
-		i += n
-	}
-	return b.String()
-}
+func showText(s string, max int) string { return report.Text(s, max) }
 
 // asciiControls escapes what showText would in JSON text, where it can only
 // stand inside strings.

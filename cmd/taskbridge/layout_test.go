@@ -30,6 +30,8 @@ var mayImport = map[string][]string{
 	// What is read from captures.
 	"translate/operation": {"translate", "translate/capture", "translate/jsonrpc"},
 	"translate/compare":   {"translate", "translate/operation", "translate/jsonrpc"},
+	"translate/check":     {"translate", "translate/capture", "translate/jsonrpc"},
+	"translate/report":    {},
 	"session":             {"translate", "translate/jsonrpc", "translate/sse"},
 	"session/virtual":     {"session"},
 	"session/offline":     {"session", "session/memory", "session/virtual", "translate", "translate/capture", "translate/jsonrpc", "translate/operation"},
@@ -47,7 +49,7 @@ var mayImport = map[string][]string{
 // pure packages do no I/O, know no clock and start nothing: net/http is there
 // for Header and Method names, time for durations.
 var (
-	pure      = []string{"translate", "translate/jsonrpc", "translate/sse", "translate/lines", "translate/capture", "translate/operation", "translate/compare"}
+	pure      = []string{"translate", "translate/jsonrpc", "translate/sse", "translate/lines", "translate/capture", "translate/operation", "translate/compare", "translate/check", "translate/report"}
 	notInPure = []string{"os", "os/exec", "net", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "os/signal", "syscall", "context"}
 )
 

@@ -143,3 +143,33 @@ func (t *track) add(from *track) {
 		t.step("*").add(from.any)
 	}
 }
+
+// Paths says which objects and arrays of a text are recorded, where Decode's own
+// choice is not the right one. It is safe for concurrent use.
+type Paths struct{ t *track }
+
+// NewPaths compiles rows like those Decode has: the names from the root down to
+// an object or array whose members are wanted, "*" for any member or element.
+// The containers on the way are recorded too, and so is the root.
+func NewPaths(rows [][]string) *Paths {
+	root := &track{}
+	for _, row := range rows {
+		at := root
+		for _, name := range row {
+			at = at.step(name)
+		}
+	}
+	root.mergeAny()
+	return &Paths{root}
+}
+
+// Parse reads a JSON text of any type, recording what the paths name; a
+// repeated member is refused there only. Errors are *DecodeError.
+func (p *Paths) Parse(raw []byte, lim Limits) (Value, error) {
+	q := newParser(raw, lim)
+	defer q.release()
+	if err := q.parseWhole(p.t); err != nil {
+		return Value{}, err
+	}
+	return Value{d: &doc{raw: raw, nodes: q.takeNodes()}, parent: noParent}, nil
+}
