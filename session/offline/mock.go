@@ -319,10 +319,10 @@ func (m *Mock) missed(s *stream, msg *jsonrpc.Message) {
 // nearest is the operation of list whose params share the most members.
 func nearest(list []*operation.Operation, msg *jsonrpc.Message) *operation.Operation {
 	best, most := list[0], -1
-	args := msg.At("params", "arguments")
+	args, _ := msg.At("params", "arguments").Parse()
 	for _, op := range list[:min(len(list), maxAlike)] {
 		n := 0
-		theirs := op.Parts[0].Msg.At("params", "arguments")
+		theirs, _ := op.Parts[0].Msg.At("params", "arguments").Parse()
 		for key, v := range args.Members() {
 			if t := theirs.Get(key); t.Exists() && jsonrpc.Equal(t.Raw(), v.Raw()) {
 				n++
