@@ -110,19 +110,22 @@ func (s *clientLink) listen() {
 			t.Stop()
 			return
 		}
+		if s.legacyCaller().Session != caller.Session {
+			return // the new session has its own
+		}
 		pause = min(2*pause, lastListenPause)
 	}
 }
 
 // relay writes what comes on a stream of its own until it ends, and says with
-// what status.
+// what status. A server's refusal of the stream is no message of the session.
 func (s *clientLink) relay(stream *session.ClientStream) int {
 	for {
 		out, ok := stream.Next(s.ctx)
 		if !ok || out.Final {
 			return out.Status
 		}
-		if out.Raw != nil {
+		if out.Raw != nil && out.Status < 300 {
 			s.tell("", out.Raw)
 		}
 	}

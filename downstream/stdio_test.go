@@ -177,6 +177,38 @@ func TestServeStdio_LostSession(t *testing.T) {
 	}
 }
 
+// TestServeStdio_RefusedStream: a server that does not know the session says so
+// of the session's own stream with a status and an error. It is no message of
+// the session: the client would take it for an answer to nothing.
+func TestServeStdio_RefusedStream(t *testing.T) {
+	h := &lineHub{}
+	anew := make(chan struct{})
+	h.answer = func(in session.Inbound, s *session.ClientStream) bool {
+		switch in.Caller.Session + " " + in.Frame.HTTP.Verb {
+		case "S1 GET":
+		case "S2 GET":
+			close(anew)
+			return false
+		default:
+			return false
+		}
+		s.Send(session.Out{Status: http.StatusNotFound, Raw: jsonrpc.NewError(jsonrpc.NullID(), -32001, "Session not found", nil)})
+		s.Send(session.Out{Final: true, Status: http.StatusNotFound})
+		return true
+	}
+	c := connectLines(t, h)
+	c.send(request("1", "initialize", ""), `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	<-anew
+	c.send(request("2", "tools/call", `"name":"x"`))
+	c.await(`"id":2,"result"`)
+	if err := c.end(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if strings.Contains(c.out.String(), "Session not found") {
+		t.Errorf("the client reads %s", c.out)
+	}
+}
+
 // TestServeStdio_ModernCancel: the stream of a cancelled request is closed, as
 // over HTTP, and nothing more is said of it; its id may be used again.
 func TestServeStdio_ModernCancel(t *testing.T) {

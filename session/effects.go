@@ -177,6 +177,7 @@ func (r *Runner) ask(id OpID, e Ask) {
 // exchange is one open exchange with a server.
 type exchange struct {
 	name   string
+	out    Outgoing
 	cancel context.CancelFunc
 	// answered: the response has come; what is left is drained, so that the
 	// connection can be used again, and not canceled.
@@ -187,7 +188,7 @@ func (r *Runner) open(id OpID, e openAt) {
 	// Not a child of r.ctx: Close cancels the open exchanges itself, and to
 	// enter and leave a parent costs each request a lock.
 	ctx, cancel := r.clock.WithCancel()
-	ex := &exchange{name: e.exchange, cancel: cancel}
+	ex := &exchange{name: e.exchange, out: e.Out, cancel: cancel}
 	key := upKey{id, e.Label}
 	r.mu.Lock()
 	if r.ctx.Err() != nil {

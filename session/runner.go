@@ -189,8 +189,10 @@ func (noMetrics) Loss(string)    {}
 func (noMetrics) Dropped(string) {}
 
 // Close ends all exchanges and waits for the goroutines. Client streams get
-// no further messages. The store stays open.
+// no further messages. What servers are told in parting has a second to get
+// there. The store stays open.
 func (r *Runner) Close() error {
+	r.farewell()
 	r.cancel(errors.New("runner closed"))
 	r.mu.Lock()
 	if r.stopTimer != nil {
