@@ -35,6 +35,7 @@ func fullE2E() bool { return e2eMode() == "full" }
 // TestMain lets more tests run side by side than there are processors: those
 // with real peers mostly wait.
 func TestMain(m *testing.M) {
+	asPeer()
 	flag.Parse()
 	explicit := false
 	flag.Visit(func(f *flag.Flag) { explicit = explicit || f.Name == "test.parallel" })
@@ -43,6 +44,7 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	removeGoPeers()
+	removeBuiltBridge()
 	os.Exit(code)
 }
 

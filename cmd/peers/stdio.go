@@ -13,11 +13,13 @@ import (
 
 // ServeStdio lets one of the servers here speak over a process's standard
 // streams: each line of in becomes a request to it, and what it answers, on
-// whichever stream, a line of out. It returns when in ends.
+// whichever stream, a line of out. It returns when in ends, and the session of
+// a legacy server ends with it.
 func ServeStdio(h http.Handler, in io.Reader, out io.Writer) error {
 	s := &stdioServer{h: h, out: out, cancels: map[string]context.CancelFunc{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	defer s.stop()
+	defer s.delete()
 	br := bufio.NewReader(in)
 	for {
 		line, err := br.ReadBytes('\n')
@@ -110,6 +112,18 @@ func (s *stdioServer) get() {
 	r.Header.Set("Mcp-Session-Id", s.session)
 	s.mu.Unlock()
 	go s.serve(r)
+}
+
+// delete ends the session: nobody else knows of it.
+func (s *stdioServer) delete() {
+	r, err := http.NewRequestWithContext(s.ctx, http.MethodDelete, "http://127.0.0.1/mcp", nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil || s.session == "" {
+		return
+	}
+	r.Header.Set("Mcp-Session-Id", s.session)
+	s.h.ServeHTTP(&stdioReply{header: http.Header{}, s: &stdioServer{out: io.Discard}}, r)
 }
 
 func (s *stdioServer) serve(r *http.Request) {
