@@ -319,6 +319,10 @@ func (p *pipe) request(ctx context.Context, f *face, m *jsonrpc.Message, st *pip
 	questions := p.flight(f, st)
 	p.mu.Unlock()
 	if err := p.sendFor(ctx, placeOf(st), e.Bytes(), st.begun); err != nil {
+		if _, ok := p.ch.(direct); ok && ctx.Err() != nil {
+			st.shut(context.Cause(ctx)) // it may be there: a cancel that follows must find it
+			return err
+		}
 		p.mu.Lock()
 		p.drop(st)
 		p.mu.Unlock()
