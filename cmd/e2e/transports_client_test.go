@@ -30,9 +30,10 @@ type conduit interface {
 
 // party is a client of either era, of one transport or another.
 type party struct {
-	t   testing.TB
-	era translate.Era
-	c   conduit
+	t      testing.TB
+	era    translate.Era
+	c      conduit
+	within time.Duration // how long an answer may take
 
 	mu      sync.Mutex // protects the fields below
 	ids     int
@@ -161,7 +162,7 @@ func (p *party) wait(what string, answer chan partyMessage) partyMessage {
 	select {
 	case m := <-answer:
 		return m
-	case <-time.After(patience):
+	case <-time.After(p.within):
 		p.t.Fatalf("%s: no answer", what)
 		return partyMessage{}
 	}
@@ -301,7 +302,7 @@ var conduits = map[string]func(t testing.TB, p *party, at string, args []string)
 // newParty is a client over a transport, ready to ask.
 func newParty(t testing.TB, era translate.Era, transport, at string, args []string) *party {
 	t.Helper()
-	p := &party{t: t, era: era, answers: map[string]chan partyMessage{}}
+	p := &party{t: t, era: era, within: patience, answers: map[string]chan partyMessage{}}
 	p.c = conduits[transport](t, p, at, args)
 	t.Cleanup(p.close)
 	p.open()

@@ -9,8 +9,9 @@ import (
 
 // pairVerb is something every client does, over whatever transport.
 type pairVerb struct {
-	name string
-	play func(*pairRig)
+	name  string
+	means string // for the document
+	play  func(*pairRig)
 	// cannot: cells that cannot have it, with the reason.
 	cannot func(pairCell) string
 }
@@ -25,22 +26,36 @@ func (v pairVerb) reason(c pairCell) string {
 
 // pairVerbs is the list, in the order it is played: the last ends the client.
 var pairVerbs = []pairVerb{
-	{name: "call", play: playCall},
-	{name: "notify", play: playNotify},
-	{name: "progress", play: playProgress},
-	{name: "cancel", play: playCancel},
-	{name: "question", play: playQuestion},
-	{name: "subscribe", play: playSubscribe},
-	{name: "task", play: playTask},
-	{name: "server lost", play: playServerLost},
-	{name: "reconnect", play: playReconnect, cannot: func(c pairCell) string {
-		if c.down == "stdio" {
-			return "a client that has lost its streams has lost the proxy too, which is a process of its own and ends with them " +
-				"(2025-11-25 basic/lifecycle, Shutdown; 2026-07-28 basic/transports/stdio, Shutdown); it starts another and has nothing to come back to"
-		}
+	{name: "call", play: playCall, means: "a list, calls with plain and odd texts, an unknown method, an unknown tool"},
+	{name: "notify", play: playNotify, means: "a legacy client hears of a change unasked, and a legacy server of changed roots; " +
+		"a modern client, which has no notification but its cancel, hears a line of the log within a call"},
+	{name: "progress", play: playProgress, means: "each notice of a call's progress, rising, before the answer"},
+	{name: "cancel", play: playCancel, means: "the client withdraws a call the way its transport and era have it; the server stops, no result comes"},
+	{name: "question", play: playQuestion, means: "the server asks within a call, once, and the call goes on with the answer"},
+	{name: "subscribe", play: playSubscribe, means: "a resource is watched, a change heard, the watch ended"},
+	{name: "task", play: playTask, means: "a task with a question from start to result; another cancelled; both listed where lists are"},
+	{name: "server lost", play: playServerLost, means: "the server drops its connections, forgets its sessions, or its process ends: " +
+		"the call under way gets one error, calls go through again"},
+	{name: "reconnect", play: playReconnect, cannot: noReturn, means: "the client's connection is cut under a call, and it comes back: " +
+		"a legacy call over Streamable HTTP is resumed and answered, any other stops at the server; the next calls go through"},
+	{name: "return", play: playReturn, means: "a task runs on while its client's connection is cut; the client comes back for its result",
+		cannot: func(c pairCell) string {
+			if c.client == translate.Legacy && c.server == translate.Legacy && c.up == "stdio" && (c.down == "ws" || c.down == "sse") {
+				return "between legacy peers the session is the client's, over WebSocket and HTTP+SSE it ends with the connection, and the server's " +
+					"process and its tasks with the session"
+			}
+			return noReturn(c)
+		}},
+	{name: "close", play: playClose, means: "the client leaves in order: what it left running stops at the server, its session ends, " +
+		"and once the proxy ends no connection or process is left"},
+}
+
+func noReturn(c pairCell) string {
+	if c.down != "stdio" {
 		return ""
-	}},
-	{name: "close", play: playClose},
+	}
+	return "a client that has lost its streams has lost the proxy too, which is its own process and ends with them " +
+		"(2025-11-25 basic/lifecycle, Shutdown; 2026-07-28 basic/transports/stdio, Shutdown)"
 }
 
 func playCall(r *pairRig) {
@@ -50,7 +65,7 @@ func playCall(r *pairRig) {
 			r.t.Errorf("greet %s: %s", name, m)
 		}
 	}
-	if m := r.p.call("no/such", nil); m.Error == nil || m.Error.Code != -32601 && r.pairCell.client == translate.Legacy {
+	if m := r.p.call("no/such", nil); m.Error == nil || m.Error.Code != -32601 {
 		r.t.Errorf("no/such: %s", m)
 	}
 	if m := r.p.tool("no_such_tool", nil); m.Error == nil || m.Error.Code != -32602 {
@@ -254,28 +269,9 @@ func playServerLost(r *pairRig) {
 	})
 }
 
-// playReconnect: the client's connection is cut under a call and a task. A
-// legacy call over Streamable HTTP is resumed; a task is there for the client
-// that comes back.
-func playReconnect(r *pairRig) {
-	id := ""
-	if r.keepsTasks() {
-		id = r.newTask("slow_compute", map[string]any{"seconds": 0.2, "label": "later"})
-	}
-	resumed := r.down == "http" && r.pairCell.client == translate.Legacy
-	var answer chan partyMessage
-	if resumed {
-		seen := len(r.p.told("notifications/progress"))
-		_, answer = r.p.begin("tools/call", map[string]any{"name": "progress", "arguments": map[string]any{"steps": 50}, "_meta": map[string]any{"progressToken": "p-2"}})
-		eventually(r.t, "progress", func() bool { return len(r.p.told("notifications/progress")) > seen })
-	} else {
-		r.slow("to-cut")
-	}
-	r.p.c.Cut()
-	if !resumed {
-		r.p.forget()
-		r.stopped("to-cut")
-	}
+// comeBack is the client that connects anew.
+func (r *pairRig) comeBack() {
+	r.t.Helper()
 	kept, err := r.p.c.Back()
 	if err != nil {
 		r.t.Fatal(err)
@@ -283,27 +279,40 @@ func playReconnect(r *pairRig) {
 	if !kept {
 		r.p.open()
 	}
-	if resumed {
+}
+
+// playReconnect: a legacy client's call over Streamable HTTP goes on without
+// its connection (2025-11-25 basic/transports, Resumability and Redelivery);
+// elsewhere the call ends with it.
+func playReconnect(r *pairRig) {
+	if r.down != "http" || r.pairCell.client != translate.Legacy {
+		r.slow("to-cut")
+		r.p.c.Cut()
+		r.p.forget()
+		r.stopped("to-cut")
+		r.comeBack()
+	} else {
+		seen := len(r.p.told("notifications/progress"))
+		_, answer := r.p.begin("tools/call", map[string]any{"name": "progress", "arguments": map[string]any{"steps": 50}, "_meta": map[string]any{"progressToken": "p-2"}})
+		eventually(r.t, "progress", func() bool { return len(r.p.told("notifications/progress")) > seen })
+		r.p.c.Cut()
+		r.comeBack()
 		if m := r.p.wait("the call that was cut off", answer); m.text() != "Took 50 steps." {
 			r.t.Errorf("the call that was cut off: %s", m)
 		}
-	}
-	if id == "" {
-		id = r.newTask("slow_compute", map[string]any{"seconds": 0, "label": "later"})
-	}
-	if text := r.finish(id); !strings.Contains(text, "later") {
-		r.t.Errorf("the task's result: %s", text)
 	}
 	if m := r.p.tool("greet", map[string]any{"name": "Ada"}); m.text() != "Hello, Ada!" {
 		r.t.Errorf("greet: %s", m)
 	}
 }
 
-// keepsTasks: what a client left behind is there when it comes back. Between
-// legacy peers the session is the client's, and over WebSocket and HTTP+SSE it
-// ends with the connection: so does a server process of its own.
-func (c pairCell) keepsTasks() bool {
-	return c.client == translate.Modern || c.server == translate.Modern || c.down == "http" || c.up != "stdio"
+func playReturn(r *pairRig) {
+	id := r.newTask("slow_compute", map[string]any{"seconds": 0.2, "label": "later"})
+	r.p.c.Cut()
+	r.comeBack()
+	if text := r.finish(id); !strings.Contains(text, "later") {
+		r.t.Errorf("the task's result: %s", text)
+	}
 }
 
 // playClose: a client that leaves in order. What it left running stops, and its
