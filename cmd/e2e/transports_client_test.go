@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -110,9 +111,7 @@ func (p *party) params(params map[string]any) map[string]any {
 		translate.MetaClientCaps: map[string]any{"elicitation": map[string]any{}, "extensions": map[string]any{translate.ExtTasks: map[string]any{}}},
 	}
 	if more, ok := params["_meta"].(map[string]any); ok {
-		for k, v := range more {
-			meta[k] = v
-		}
+		maps.Copy(meta, more)
 	}
 	params["_meta"] = meta
 	return params

@@ -81,14 +81,6 @@ func (r *pairRig) client() *party {
 	return newParty(r.t, r.pairCell.client, r.down, at, r.far.args)
 }
 
-// pid is that of the proxy.
-func (r *pairRig) pid() int {
-	if r.proxy != nil {
-		return r.proxy.cmd.Process.Pid
-	}
-	return r.p.c.(*overLines).cmd.Process.Pid
-}
-
 // steer has the server do something, through the proxy.
 func (r *pairRig) steer(word string) partyMessage {
 	r.t.Helper()
