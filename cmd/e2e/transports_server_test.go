@@ -36,8 +36,9 @@ type steered struct {
 	drop    func()       // loses every connection
 	journal func(string) // one line
 
-	mu    sync.Mutex // protects heard
-	heard int        // notifications/roots/list_changed
+	calls sync.WaitGroup // that the journal tells of
+	mu    sync.Mutex     // protects heard
+	heard int            // notifications/roots/list_changed
 }
 
 func newSteered(era translate.Era, journal func(string)) *steered {
@@ -59,6 +60,7 @@ func (s *steered) close() {
 	} else {
 		s.legacy.Close()
 	}
+	s.calls.Wait()
 }
 
 // ServeHTTP implements http.Handler.
@@ -87,6 +89,8 @@ func (s *steered) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.Unmarshal(raw, &m)
 		label := m.Params.Arguments.Label
 		w = &beginning{w, sync.OnceFunc(func() { s.journal("began " + label) })}
+		s.calls.Add(1)
+		defer s.calls.Done()
 		defer s.journal("ended " + label)
 	}
 	s.Handler.ServeHTTP(w, r)
