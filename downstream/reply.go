@@ -188,8 +188,8 @@ func (x *exchange) begin(header http.Header, first *session.Out) {
 	h["X-Accel-Buffering"] = valNoBuffer
 	x.closeAfterChunked(h)
 	x.streaming, x.status = true, http.StatusOK
-	if first == nil || first.Raw == nil {
-		x.showReply(http.StatusOK, nil)
+	if x.kind == kindGet {
+		x.showReply(http.StatusOK, nil) // of others it is shown with their first message
 	}
 	x.s.o.Metrics.Streams(1)
 	x.w.WriteHeader(http.StatusOK)
@@ -366,6 +366,7 @@ func (x *exchange) refuseClassified(cond translate.Cond, c translate.Classified,
 func (x *exchange) finish() {
 	x.took.release()
 	if x.streaming {
+		x.showReply(http.StatusOK, nil)
 		x.s.o.Metrics.Streams(-1)
 	}
 	if x.status > 0 {

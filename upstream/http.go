@@ -274,6 +274,7 @@ type httpConn struct {
 	e      *endpoint
 	target session.Target
 	jar    string // whose cookies go along, if not those of the message's session
+	shown  func() // called just before a message is sent; nil: the tap is shown it
 
 	mu     sync.Mutex // protects the fields below
 	open   []*stream  // each at its index
@@ -296,7 +297,6 @@ func (c *httpConn) exchange(ctx context.Context, out session.Outgoing) (session.
 	if err != nil {
 		return nil, err
 	}
-	s.showSent(out)
 	resp, err := c.h.send(s, out)
 	if err != nil {
 		s.release(err)
@@ -312,6 +312,10 @@ func (c *httpConn) newStream(ctx context.Context, out session.Outgoing) (*stream
 	s := &stream{h: c.h, c: c, e: c.e, sent: out, id: c.h.nextID()}
 	s.meter = meter{budget: c.h.opts.Budget, max: int64(c.h.opts.MaxMessage)}
 	s.trace.GotConn = func(httptrace.GotConnInfo) { s.reached.Store(true) }
+	if c.h.opts.Tap != nil || c.shown != nil {
+		var once sync.Once // a redirect, or a stale connection, has it sent again
+		s.trace.WroteHeaders = func() { once.Do(func() { s.showSent(out) }) }
+	}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.ctx = httptrace.WithClientTrace(s.ctx, &s.trace)
 	c.mu.Lock()

@@ -249,10 +249,10 @@ type direct interface {
 	channel
 	// deliver sends a message and returns when the server has taken it or, of a
 	// request, when begun is closed: something came back for it. Errors are
-	// *session.DialError.
-	deliver(ctx context.Context, raw []byte, begun <-chan struct{}) error
+	// *session.DialError. shown, if set, is called just before it is sent.
+	deliver(ctx context.Context, raw []byte, begun <-chan struct{}, shown func()) error
 	// dispatch sends what is no caller's, without waiting.
-	dispatch(raw []byte)
+	dispatch(raw []byte, shown func())
 }
 
 // send puts a message in line.
@@ -262,20 +262,19 @@ func (p *pipe) send(ctx context.Context, w place, raw []byte) error {
 
 // sendFor is send for a request whose answer may begin before it was taken.
 func (p *pipe) sendFor(ctx context.Context, w place, raw []byte, begun <-chan struct{}) error {
-	p.showSent(w, raw)
-	err := p.hand(ctx, raw, begun)
+	err := p.hand(ctx, w, raw, begun)
 	p.showRefusal(w, err)
 	return err
 }
 
-func (p *pipe) hand(ctx context.Context, raw []byte, begun <-chan struct{}) error {
+func (p *pipe) hand(ctx context.Context, w place, raw []byte, begun <-chan struct{}) error {
 	if d, ok := p.ch.(direct); ok {
 		if err := p.dead(); err != nil {
 			return err
 		}
-		return d.deliver(ctx, raw, begun)
+		return d.deliver(ctx, raw, begun, p.showing(w, raw))
 	}
-	err := p.out.put(ctx, p.ch.pack(raw))
+	err := p.out.put(ctx, p.ch.pack(raw), p.showing(w, raw))
 	switch {
 	case err == nil:
 		return nil
@@ -287,12 +286,12 @@ func (p *pipe) hand(ctx context.Context, raw []byte, begun <-chan struct{}) erro
 
 // trySend sends what is no caller's, where that needs no waiting.
 func (p *pipe) trySend(raw []byte) {
-	p.showSent(place{}, raw)
+	shown := p.showing(place{}, raw)
 	if d, ok := p.ch.(direct); ok {
-		d.dispatch(raw)
+		d.dispatch(raw, shown)
 		return
 	}
-	p.out.tryPut(p.ch.pack(raw))
+	p.out.tryPut(p.ch.pack(raw), shown)
 }
 
 // request sends a request of f.

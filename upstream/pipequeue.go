@@ -19,9 +19,15 @@ type sendQueue struct {
 	max   int64
 
 	mu     sync.Mutex // protects the fields below
-	queue  [][]byte
+	queue  []queued
 	closed bool
 	wake   chan struct{}
+}
+
+// queued is a packed message. shown, if set, is called just before it is written.
+type queued struct {
+	msg   []byte
+	shown func()
 }
 
 func newSendQueue(write func([]byte) error, max int64) *sendQueue {
@@ -31,11 +37,11 @@ func newSendQueue(write func([]byte) error, max int64) *sendQueue {
 func (q *sendQueue) size(msg []byte) int64 { return min(int64(len(msg))+messageOverhead, q.max) }
 
 // put queues msg, which is the queue's from then on.
-func (q *sendQueue) put(ctx context.Context, msg []byte) error {
+func (q *sendQueue) put(ctx context.Context, msg []byte, shown func()) error {
 	if err := q.room.Acquire(ctx, q.size(msg)); err != nil {
 		return context.Cause(ctx)
 	}
-	if !q.push(msg) {
+	if !q.push(queued{msg, shown}) {
 		q.room.Release(q.size(msg))
 		return ErrClosed
 	}
@@ -43,18 +49,18 @@ func (q *sendQueue) put(ctx context.Context, msg []byte) error {
 }
 
 // tryPut is put for what is no caller's: it gives up where put would wait.
-func (q *sendQueue) tryPut(msg []byte) bool {
+func (q *sendQueue) tryPut(msg []byte, shown func()) bool {
 	if !q.room.TryAcquire(q.size(msg)) {
 		return false
 	}
-	if !q.push(msg) {
+	if !q.push(queued{msg, shown}) {
 		q.room.Release(q.size(msg))
 		return false
 	}
 	return true
 }
 
-func (q *sendQueue) push(msg []byte) bool {
+func (q *sendQueue) push(msg queued) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -86,16 +92,20 @@ func (q *sendQueue) run() error {
 			q.mu.Unlock()
 			return nil
 		}
-		var msg []byte
+		var next queued
 		if len(q.queue) > 0 {
-			msg = q.queue[0]
-			q.queue[0] = nil
+			next = q.queue[0]
+			q.queue[0] = queued{}
 			q.queue = q.queue[1:]
 		}
 		q.mu.Unlock()
+		msg := next.msg
 		if msg == nil {
 			<-q.wake
 			continue
+		}
+		if next.shown != nil {
+			next.shown()
 		}
 		err := q.write(msg)
 		q.room.Release(q.size(msg))

@@ -203,7 +203,7 @@ func (c *sseChannel) stop() {
 // deliver implements direct. A server may answer the POST only when it is done
 // with the request, so several are on their way at a time, and once the answer
 // has begun on the stream the POST's own says nothing more.
-func (c *sseChannel) deliver(ctx context.Context, raw []byte, begun <-chan struct{}) error {
+func (c *sseChannel) deliver(ctx context.Context, raw []byte, begun <-chan struct{}, shown func()) error {
 	post, ok := ctx.Value(postingKey{}).(posting)
 	c.mu.Lock()
 	if c.stopped {
@@ -219,7 +219,7 @@ func (c *sseChannel) deliver(ctx context.Context, raw []byte, begun <-chan struc
 	result := make(chan error, 1)
 	c.wg.Go(func() {
 		defer cancel()
-		err := c.post(sending, post, raw)
+		err := c.post(sending, post, raw, shown)
 		result <- err
 		if forgotten(err) {
 			// The stream may stay open for long where a balancer holds it.
@@ -247,9 +247,9 @@ func (c *sseChannel) deliver(ctx context.Context, raw []byte, begun <-chan struc
 }
 
 // post sends one message. Any 2xx means that it was accepted.
-func (c *sseChannel) post(ctx context.Context, p posting, raw []byte) error {
+func (c *sseChannel) post(ctx context.Context, p posting, raw []byte, shown func()) error {
 	u := c.u
-	conn := &httpConn{h: u.h, e: c.at, target: p.target}
+	conn := &httpConn{h: u.h, e: c.at, target: p.target, shown: shown}
 	if sameOrigin(c.at.url, u.e.url) {
 		conn.jar = c.jar()
 	}
@@ -281,7 +281,7 @@ func forgotten(err error) bool {
 }
 
 // dispatch implements direct.
-func (c *sseChannel) dispatch(raw []byte) {
+func (c *sseChannel) dispatch(raw []byte, shown func()) {
 	select {
 	case c.own <- struct{}{}:
 	default:
@@ -292,7 +292,7 @@ func (c *sseChannel) dispatch(raw []byte) {
 		defer func() { <-c.own }()
 		ctx, cancel := context.WithTimeout(c.ctx, ownPost)
 		defer cancel()
-		if err := c.deliver(ctx, raw, nil); err != nil {
+		if err := c.deliver(ctx, raw, nil, shown); err != nil {
 			c.u.log.Debug("a message of ours was not delivered", sseKind, c.name, "error", err)
 		}
 	})

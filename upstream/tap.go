@@ -12,9 +12,12 @@ import (
 	"taskbridge/translate/jsonrpc"
 )
 
-// showSent shows the tap what goes up: the message and the protocol's own
+// showSent shows the tap what goes up, once it goes: the message and the protocol's own
 // headers, never a credential.
 func (s *stream) showSent(out session.Outgoing) {
+	if s.c.shown != nil {
+		s.c.shown()
+	}
 	if s.h.opts.Tap == nil {
 		return
 	}
@@ -154,14 +157,17 @@ func (p *pipe) tapFrame(w place, dir translate.Direction) translate.Frame {
 	}
 }
 
-// showSent shows the tap a message as the server gets it.
-func (p *pipe) showSent(w place, raw []byte) {
+// showing shows the tap a message as the server gets it, once it is called: when
+// it is sent. It is nil where nobody looks.
+func (p *pipe) showing(w place, raw []byte) func() {
 	if p.s.o.Tap == nil {
-		return
+		return nil
 	}
-	f := p.tapFrame(w, translate.ToServer)
-	if f.Msg, _ = jsonrpc.Decode(raw, jsonrpc.Limits{}); f.Msg != nil {
-		p.s.o.Tap.Frame(f)
+	return func() {
+		f := p.tapFrame(w, translate.ToServer)
+		if f.Msg, _ = jsonrpc.Decode(raw, jsonrpc.Limits{}); f.Msg != nil {
+			p.s.o.Tap.Frame(f)
+		}
 	}
 }
 

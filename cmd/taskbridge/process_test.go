@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,19 +22,40 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" || len(os.Args) == 2 && os.Args[1] == guardArg {
 		main()
 	}
+	in, out := io.Reader(os.Stdin), io.Writer(os.Stdout)
+	if name := os.Getenv(peerLog); name != "" {
+		in, out = loggedLines(name, in, out)
+	}
 	switch os.Getenv(asPeer) {
 	case "legacy":
-		_ = peers.ServeStdio(peers.NewLegacyServer(peers.ServerOptions{PollInterval: 20 * time.Millisecond}), os.Stdin, os.Stdout)
+		_ = peers.ServeStdio(peers.NewLegacyServer(peers.ServerOptions{PollInterval: 20 * time.Millisecond}), in, out)
 		os.Exit(0)
 	case "modern":
-		_ = peers.ServeStdio(peers.NewModernServer(peers.ServerOptions{PollInterval: 20 * time.Millisecond}), os.Stdin, os.Stdout)
+		_ = peers.ServeStdio(peers.NewModernServer(peers.ServerOptions{PollInterval: 20 * time.Millisecond}), in, out)
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-// asPeer makes the test binary a server on stdio.
-const asPeer = "TASKBRIDGE_TEST_AS_PEER"
+// asPeer makes the test binary a server on stdio, peerLog has it keep what it
+// reads and writes in two files beside each other.
+const (
+	asPeer  = "TASKBRIDGE_TEST_AS_PEER"
+	peerLog = "TASKBRIDGE_TEST_PEER_LOG"
+)
+
+// loggedLines copies a process's streams to NAME.in and NAME.out, which all
+// processes share.
+func loggedLines(name string, in io.Reader, out io.Writer) (io.Reader, io.Writer) {
+	open := func(ext string) *os.File {
+		f, err := os.OpenFile(name+ext, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			panic(err)
+		}
+		return f
+	}
+	return io.TeeReader(in, open(".in")), io.MultiWriter(open(".out"), out)
+}
 
 // process is a serve command in a process of its own.
 type process struct {

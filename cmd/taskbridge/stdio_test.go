@@ -31,6 +31,7 @@ type lineClient struct {
 	hold    bool // questions are kept and not answered
 	asked   []lineMessage
 	all     []string
+	saw     func(out bool, raw string) // every line, if set
 }
 
 type lineMessage struct {
@@ -76,6 +77,9 @@ func (c *lineClient) read(r io.Reader) {
 			c.t.Errorf("standard output has %q", sc.Text())
 			continue
 		}
+		if c.saw != nil {
+			c.saw(false, sc.Text())
+		}
 		c.mu.Lock()
 		c.all = append(c.all, sc.Text()[:min(len(sc.Text()), 400)])
 		switch ch := c.answers[string(m.ID)]; {
@@ -102,6 +106,9 @@ func (c *lineClient) read(r io.Reader) {
 }
 
 func (c *lineClient) send(format string, args ...any) {
+	if c.saw != nil {
+		c.saw(true, fmt.Sprintf(format, args...))
+	}
 	fmt.Fprintf(c.in, format+"\n", args...)
 }
 

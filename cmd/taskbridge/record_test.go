@@ -1,0 +1,512 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"taskbridge/cmd/peers"
+	"taskbridge/session"
+	"taskbridge/session/record"
+	"taskbridge/translate"
+	"taskbridge/translate/capture"
+	"taskbridge/translate/jsonrpc"
+)
+
+// witness is what passed a leg, told by somebody who stood there.
+type witness struct {
+	t       *testing.T
+	conceal *capture.Concealer
+	mu      sync.Mutex // protects what follows
+	all     []string
+}
+
+// stateKey writes a key file, so that a test knows what a capture makes of a
+// secret.
+func stateKey(t *testing.T) (file string, handles *session.Handles) {
+	t.Helper()
+	key := bytes.Repeat([]byte("k"), session.MinStateKey)
+	file = filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	handles, err := session.NewHandles([][]byte{key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, handles
+}
+
+func newWitness(t *testing.T, handles *session.Handles) *witness {
+	return &witness{t: t, conceal: capture.NewConcealer(handles.MaskText)}
+}
+
+func (w *witness) saw(dir translate.Direction, raw string) {
+	if raw == "" {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := capture.Record{Dir: dir, Msg: []byte(raw)}
+	w.conceal.Record(&r)
+	if r.Msg == nil {
+		w.t.Errorf("no message: %s", raw)
+	}
+	w.all = append(w.all, fmt.Sprintf("%s %s", dir, jsonrpc.Compact(nil, r.Msg)))
+}
+
+// server is a peers.ServerOptions.Trace.
+func (w *witness) server(e peers.TraceEntry) {
+	dir := translate.ToServer
+	if e.Out {
+		dir = translate.ToClient
+	}
+	w.saw(dir, string(e.Message))
+}
+
+// client is a peer client's Trace.
+func (w *witness) client(e peers.TraceEntry) {
+	e.Out = !e.Out
+	w.server(e)
+}
+
+// lines is a lineClient's.
+func (w *witness) lines(out bool, raw string) {
+	w.client(peers.TraceEntry{Out: out, Message: []byte(raw)})
+}
+
+func (w *witness) file(name string, dir translate.Direction) {
+	w.t.Helper()
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		w.saw(dir, strings.TrimSpace(line))
+	}
+}
+
+// recorded reads a capture, which must be whole.
+func recorded(t *testing.T, name string) (records []capture.Record) {
+	t.Helper()
+	f, err := record.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for {
+		r, err := f.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, r)
+	}
+	if f.End().Dropped != 0 {
+		t.Errorf("%d frames were dropped", f.End().Dropped)
+	}
+	return records
+}
+
+func messages(records []capture.Record, leg translate.Leg) (all []string) {
+	for _, r := range records {
+		if r.Leg == leg && r.Msg != nil {
+			all = append(all, fmt.Sprintf("%s %s", r.Dir, r.Msg))
+		}
+	}
+	return all
+}
+
+// cutOff are the messages of exchanges over HTTP that got no status: whether all
+// of one was sent before it was cut off nobody here knows.
+func cutOff(records []capture.Record) (cut []string) {
+	answered := map[string]bool{}
+	for _, r := range records {
+		if r.Status != 0 {
+			answered[r.Stream] = true
+		}
+	}
+	for _, r := range records {
+		if r.Leg == translate.ServerLeg && r.Transport == translate.TransportHTTP && r.Msg != nil && !answered[r.Stream] {
+			cut = append(cut, fmt.Sprintf("%s %s", r.Dir, r.Msg))
+		}
+	}
+	return cut
+}
+
+// wantSame: each message once, none else. What is said unasked, to somebody who
+// has just left, only who says it knows of.
+func wantSame(t *testing.T, leg translate.Leg, got, want []string, cut ...string) {
+	t.Helper()
+	if len(want) == 0 {
+		t.Errorf("%s leg: nothing was seen there", leg)
+	}
+	unasked := func(m string) bool {
+		return strings.HasPrefix(m, translate.ToClient.String()) && strings.Contains(m, `"method":`)
+	}
+	got, want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))
+	for len(got) > 0 || len(want) > 0 {
+		switch {
+		case len(want) == 0 || len(got) > 0 && got[0] < want[0]:
+			if (leg == translate.ServerLeg || !unasked(got[0])) && !slices.Contains(cut, got[0]) {
+				t.Errorf("%s leg: too much: %.300s", leg, got[0])
+			}
+			got = got[1:]
+		case len(got) == 0 || want[0] < got[0]:
+			if leg == translate.ClientLeg || !unasked(want[0]) {
+				t.Errorf("%s leg: missing: %.300s", leg, want[0])
+			}
+			want = want[1:]
+		default:
+			got, want = got[1:], want[1:]
+		}
+	}
+}
+
+// exchanges checks what holds of every record: a way and a place each.
+func exchanges(t *testing.T, records []capture.Record) {
+	t.Helper()
+	asked := map[string]bool{}
+	for _, r := range records {
+		at := fmt.Sprintf("%s %s%s", r.Leg, r.Conn, r.Stream)
+		switch {
+		case r.Time.IsZero() || r.Transport == "":
+			t.Errorf("line %d: %+v", r.Line, r)
+		case r.Transport == translate.TransportHTTP && (r.Stream == "" || r.Conn != ""):
+			t.Errorf("line %d: an exchange over HTTP without a name: %+v", r.Line, r)
+		case r.Transport != translate.TransportHTTP && r.Msg != nil && r.Status == 0 && r.Conn == "":
+			t.Errorf("line %d: no connection: %+v", r.Line, r)
+		case r.Transport == translate.TransportHTTP && r.Dir == translate.ToServer && r.Verb == "":
+			t.Errorf("line %d: no verb: %+v", r.Line, r)
+		case r.Transport == translate.TransportHTTP && r.Dir == translate.ToClient && r.Status == 0 && asked[at]:
+			t.Errorf("line %d: the first of a reply has no status: %s", r.Line, r.Msg)
+		}
+		asked[at] = r.Verb != "" && r.Dir == translate.ToServer
+	}
+}
+
+// verbsOf has a client on lines do what there is to do in its era.
+func verbsOf(c *lineClient) {
+	c.t.Helper()
+	if c.modern {
+		modernVerbs(c)
+	} else {
+		c.initialize()
+		legacyVerbs(c)
+	}
+	c.call("tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "Ada"}})
+	c.call("tools/call", map[string]any{"name": "ask_name", "arguments": map[string]any{}})
+	c.call("no/such", nil)
+}
+
+func serverPeer(t *testing.T, modern bool, w *witness) string {
+	o := peers.ServerOptions{PollInterval: 20 * time.Millisecond, Trace: w.server}
+	if modern {
+		return peer(t, peers.NewModernServer(o))
+	}
+	return peer(t, peers.NewLegacyServer(o))
+}
+
+func eachEra(t *testing.T, f func(t *testing.T, clientModern, serverModern bool)) {
+	for _, client := range []bool{false, true} {
+		for _, server := range []bool{false, true} {
+			t.Run(eraName(client)+" client, "+eraName(server)+" server", func(t *testing.T) { f(t, client, server) })
+		}
+	}
+}
+
+// Every message on both legs is in the capture once, whatever either side speaks:
+// here on standard streams, before a process and before HTTP.
+func TestRecordStdio(t *testing.T) {
+	for _, process := range []bool{true, false} {
+		t.Run(fmt.Sprintf("process %v", process), func(t *testing.T) {
+			eachEra(t, func(t *testing.T, clientModern, serverModern bool) {
+				key, handles := stateKey(t)
+				client, server := newWitness(t, handles), newWitness(t, handles)
+				file, log := filepath.Join(t.TempDir(), "a.jsonl.gz"), filepath.Join(t.TempDir(), "log")
+				args := []string{"--record", file, "--state-key", key}
+				if process {
+					args = append(args, "-e", peerLog+"="+log, "-e", asPeer+"="+eraName(serverModern), "--", os.Args[0])
+				} else {
+					args = append(args, serverPeer(t, serverModern, server))
+				}
+				c := startStdio(t, clientModern, args...)
+				c.saw = client.lines
+				verbsOf(c)
+				if code := c.end(); code != exitOK {
+					t.Fatalf("exit %d", code)
+				}
+				if process {
+					server.file(log+".in", translate.ToServer)
+					server.file(log+".out", translate.ToClient)
+				}
+				records := recorded(t, file)
+				exchanges(t, records)
+				wantSame(t, translate.ClientLeg, messages(records, translate.ClientLeg), client.all)
+				wantSame(t, translate.ServerLeg, untilEnd(messages(records, translate.ServerLeg)), untilEnd(server.all), cutOff(records)...)
+			})
+		})
+	}
+}
+
+// As TestRecordStdio, over HTTP on both sides.
+func TestRecordHTTP(t *testing.T) {
+	eachEra(t, func(t *testing.T, clientModern, serverModern bool) {
+		key, handles := stateKey(t)
+		client, server := newWitness(t, handles), newWitness(t, handles)
+		file := filepath.Join(t.TempDir(), "a.jsonl")
+		s := serve(t, "--record", file, "--state-key", key, "--upstream", serverPeer(t, serverModern, server))
+		ctx := t.Context()
+		header := http.Header{"Authorization": {"Bearer s3cret-bearer"}, "Cookie": {"s=s3cret-cookie"}}
+		var secrets []string
+		if clientModern {
+			c := &peers.ModernClient{URL: s.url, Tasks: true, Header: header, Trace: client.client}
+			useModern(ctx, t, c)
+			c.Close()
+		} else {
+			c := &peers.LegacyClient{URL: s.url, Header: header, Trace: client.client, OnRequest: peers.Accept(map[string]any{"name": "Ada", "confirm": true})}
+			useLegacy(ctx, t, c)
+			secrets = append(secrets, c.SessionID())
+			c.Close()
+		}
+		if code := s.end(); code != exitOK {
+			t.Fatalf("exit %d: %s", code, s.stderr)
+		}
+		records := recorded(t, file)
+		exchanges(t, records)
+		wantSame(t, translate.ClientLeg, messages(records, translate.ClientLeg), client.all)
+		wantSame(t, translate.ServerLeg, untilEnd(messages(records, translate.ServerLeg)), untilEnd(server.all), cutOff(records)...)
+		noSecret(t, file, "s3cret", "tb1_")
+		noSecret(t, file, secrets...)
+	})
+}
+
+func useModern(ctx context.Context, t *testing.T, c *peers.ModernClient) {
+	t.Helper()
+	for _, call := range []struct {
+		method string
+		params any
+	}{
+		{"server/discover", nil}, {"tools/list", nil}, {"no/such", nil},
+		{"tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "Ada"}}},
+	} {
+		if _, err := c.Call(ctx, call.method, call.params); err != nil {
+			t.Errorf("%s: %v", call.method, err)
+		}
+	}
+	if _, err := c.RunTask(ctx, "confirm_delete", map[string]any{"filename": "x"}, peers.Accept(map[string]any{"confirm": true})); err != nil {
+		t.Error(err)
+	}
+}
+
+func useLegacy(ctx context.Context, t *testing.T, c *peers.LegacyClient) {
+	t.Helper()
+	if _, err := c.Initialize(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.OpenGET(ctx); err != nil {
+		t.Error(err)
+	}
+	for _, call := range []struct {
+		method string
+		params any
+	}{
+		{"ping", nil}, {"tools/list", nil}, {"no/such", nil},
+		{"tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "Ada"}}},
+		{"tools/call", map[string]any{"name": "ask_name", "arguments": map[string]any{}}},
+	} {
+		if _, err := c.Call(ctx, call.method, call.params); err != nil {
+			t.Errorf("%s: %v", call.method, err)
+		}
+	}
+	if _, err := c.RunTask(ctx, "confirm_delete", map[string]any{"filename": "x"}, peers.Accept(map[string]any{"confirm": true})); err != nil {
+		t.Error(err)
+	}
+}
+
+// As TestRecordStdio, over WebSocket and HTTP+SSE: two proxies stand in a row, and
+// what one says of its server leg the other says of its client leg.
+func TestRecordChains(t *testing.T) {
+	for _, transport := range []string{translate.TransportWebSocket, translate.TransportSSE} {
+		t.Run(transport, func(t *testing.T) {
+			eachEra(t, func(t *testing.T, clientModern, serverModern bool) {
+				key, handles := stateKey(t)
+				client, server := newWitness(t, handles), newWitness(t, handles)
+				near, far := filepath.Join(t.TempDir(), "near.jsonl"), filepath.Join(t.TempDir(), "far.jsonl")
+				s := serve(t, "--record", far, "--state-key", key, "--upstream", serverPeer(t, serverModern, server))
+				args := []string{"--record", near, "--state-key", key}
+				if transport == translate.TransportWebSocket {
+					args = append(args, "ws"+strings.TrimPrefix(s.url, "http"))
+				} else {
+					args = append(args, "--upstream-transport", "sse", strings.TrimSuffix(s.url, "/mcp")+"/sse")
+				}
+				c := startStdio(t, clientModern, args...)
+				c.saw = client.lines
+				verbsOf(c)
+				if code := c.end(); code != exitOK {
+					t.Fatalf("exit %d", code)
+				}
+				if code := s.end(); code != exitOK {
+					t.Fatalf("exit %d", code)
+				}
+				nearby, beyond := recorded(t, near), recorded(t, far)
+				exchanges(t, nearby)
+				exchanges(t, beyond)
+				wantSame(t, translate.ClientLeg, messages(nearby, translate.ClientLeg), client.all)
+				wantSame(t, translate.ServerLeg, untilEnd(messages(nearby, translate.ServerLeg)), untilEnd(messages(beyond, translate.ClientLeg)))
+				wantSame(t, translate.ServerLeg, untilEnd(messages(beyond, translate.ServerLeg)), untilEnd(server.all), cutOff(beyond)...)
+			})
+		})
+	}
+}
+
+// untilEnd leaves out what is still said when a session ends, which the other
+// side may have left by then.
+func untilEnd(messages []string) []string {
+	return slices.DeleteFunc(slices.Clone(messages), func(m string) bool {
+		for _, last := range []string{
+			"the request ended without an answer", "the upstream server gave no answer", "the session has ended", "the client closed its stream",
+			`{"jsonrpc":"2.0","error":`, `{"jsonrpc":"2.0","id":null,"error":`,
+		} {
+			if strings.Contains(m, last) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// noSecret: none of the texts is in the file.
+func noSecret(t *testing.T, name string, texts ...string) {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range texts {
+		if at := bytes.Index(raw, []byte(text)); at >= 0 {
+			t.Errorf("%q is in %s: …%s…", text, name, raw[max(0, at-100):min(len(raw), at+100)])
+		}
+	}
+}
+
+// readable counts the records of a capture and says what its end is.
+func readable(name string) (n int, err error) {
+	f, err := record.Open(name, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for {
+		if _, err := f.Next(); err != nil {
+			return n, err
+		}
+		n++
+	}
+}
+
+// Killed in the middle of traffic a recording can be read up to there, and says
+// that it is not whole.
+func TestRecordKilled(t *testing.T) {
+	for _, ext := range []string{".jsonl", ".jsonl.gz"} {
+		file := filepath.Join(t.TempDir(), "a"+ext)
+		p := startProcess(t, "--record", file, "--upstream", peerArgs(t, true, false)[0])
+		ctx, stop := context.WithCancel(t.Context())
+		var calls atomic.Int64
+		var wg sync.WaitGroup
+		for range 4 {
+			c := modernClient(t, p.url)
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := c.Call(ctx, "tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "Ada"}}); err != nil {
+						return
+					}
+					calls.Add(1)
+				}
+			})
+		}
+		eventually(t, "something is in the file", func() bool {
+			info, err := os.Stat(file)
+			return err == nil && info.Size() > 10_000
+		})
+		p.signal(t, os.Kill)
+		<-p.done
+		stop()
+		wg.Wait()
+		n, err := readable(file)
+		if !errors.Is(err, capture.ErrNotWhole) || n < 10 || n > 4*(int(calls.Load())+8)+20 {
+			t.Errorf("%s: %d records of %d calls, ended by %v", ext, n, calls.Load(), err)
+		}
+	}
+}
+
+// A refusal is a status alone on both legs; of its challenge stays what is no
+// secret.
+func TestRecordRefusals(t *testing.T) {
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="m", nonce="s3cret"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer up.Close()
+	file := filepath.Join(t.TempDir(), "a.jsonl")
+	s := serve(t, "--record", file, "--upstream", up.URL, "--upstream-era", "legacy")
+	ask(t, "POST", s.url, http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer s3cret"}},
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	ask(t, "POST", s.url, http.Header{"Content-Type": {"text/plain"}}, `s3cret`)
+	ask(t, "GET", s.url, http.Header{"Accept": {"text/event-stream"}, "Mcp-Session-Id": {"s3cret"}}, "")
+	s.end()
+	records := recorded(t, file)
+	exchanges(t, records)
+	got := ""
+	for _, r := range records {
+		method := ""
+		if m, err := jsonrpc.Decode(r.Msg, jsonrpc.Limits{}); err == nil {
+			method = m.Kind.String() + " " + m.Method
+		}
+		got += fmt.Sprintf("%s %s %s%d %s %s\n", r.Leg, r.Dir, r.Verb, r.Status, method, r.Header.Get("WWW-Authenticate"))
+	}
+	want := `client to-server POST0 request initialize 
+server to-server POST0 request initialize 
+server to-client 401  Bearer realm="m"
+client to-client 401  Bearer realm="m"
+client to-server POST0  
+client to-client 415 error response  
+client to-server GET0  
+client to-client 404 error response  
+`
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	noSecret(t, file, "s3cret")
+}
+
+func TestRecordFlags(t *testing.T) {
+	there := filepath.Join(t.TempDir(), "a.jsonl")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"--record-rotate-every 1h", "--record-rotate-every: nothing is recorded"},
+		{"--record " + there, there + " exists, and a recording overwrites nothing"},
+		{"--record " + filepath.Dir(there) + "/none/a.jsonl", "no such file"},
+	} {
+		code, _, stderr := runArgs(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1/mcp"}, strings.Fields(tt.args)...)...)
+		if code != exitUsage || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%s: exit %d, %s", tt.args, code, stderr)
+		}
+	}
+}
