@@ -31,7 +31,7 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 		case Unwake:
 			r.unwake(id, e.Name)
 		case Tell:
-			left = append(left, r.tell(e.To, Event{Kind: EvOp, From: id, Name: e.Name, Data: e.Data})...)
+			left = append(left, r.tell(e.To, Event{Kind: EvOp, From: id, Name: e.Name, Label: e.Label, Data: e.Data})...)
 		case Ask:
 			r.ask(id, e)
 		case Unask:

@@ -14,7 +14,7 @@ func (c *modernCall) server(x *Exec, ev Event) {
 			c.question(x, m)
 			return
 		}
-		routeQuestion(x, c.Pool, m, func(raw []byte) {
+		routeQuestion(x, c.Pool, c.Ready.Session, m, func(raw []byte) {
 			c.say(x, raw)
 		}, nil)
 	case jsonrpc.Notification:

@@ -77,7 +77,7 @@ func (t *modernTask) answer(x *Exec, q *serverAsk, m *jsonrpc.Message) {
 		t.sayHosted(x, q)
 		return
 	}
-	if t.Ready.Version != "" { // else it goes out once there is a session
+	if t.Ready.Version != "" && q.In == t.Ready.Session { // else it goes out once it is asked in a session that lives
 		t.send(x, "say-"+q.Key, q.Answer)
 	}
 }

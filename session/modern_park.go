@@ -29,7 +29,7 @@ func (c *modernCall) question(x *Exec, m *jsonrpc.Message) {
 	}
 	if c.Hosted != "" || !c.Parked && !c.Park.asking() && c.host(x) {
 		x.Free(string(x.ID) + "/ask")
-		x.Do(Tell{To: c.Hosted, Name: "question", Data: m.Raw})
+		x.Do(Tell{To: c.Hosted, Name: "question", Label: c.Ready.Session, Data: m.Raw})
 		return
 	}
 	for _, q := range c.Park.Open {
@@ -37,7 +37,7 @@ func (c *modernCall) question(x *Exec, m *jsonrpc.Message) {
 			return
 		}
 	}
-	c.Park.add(m)
+	c.Park.add(m, c.Ready.Session)
 	x.Do(Put{Key: serverAskKey(c.Pool, m.ID.Raw()), Value: []byte(x.ID)})
 	if !c.Parked && !gather(x) {
 		c.park(x)

@@ -67,6 +67,7 @@ type serverAsk struct {
 	ID       []byte // the server's own request id
 	Entry    []byte // as shown in inputRequests
 	Task     string `json:",omitempty"` // the server's task it names
+	In       string `json:",omitempty"` // the server's session ID is an id of
 	Answered bool   `json:",omitempty"`
 	Answer   []byte `json:",omitempty"`
 }
@@ -159,7 +160,7 @@ func (t *modernTask) told(x *Exec, ev Event) {
 		}
 	case "question":
 		if m, err := jsonrpc.Decode(ev.Data, jsonrpc.Limits{}); err == nil {
-			t.question(x, m)
+			t.question(x, m, ev.Label)
 		}
 	case "withdrawn":
 		t.withdrawn(x, ev.Data)

@@ -19,10 +19,10 @@ func (t *modernTask) server(x *Exec, ev Event) {
 		// that names none, on tasks/result, to this one.
 		related := translate.RelatedTask(m.Params())
 		if translate.IsQuestion(m.Method) && (related == t.ServerID || related == "" && ev.Label == "result") {
-			t.question(x, m)
+			t.question(x, m, t.Ready.Session)
 			return
 		}
-		routeQuestion(x, t.Pool, m, func(raw []byte) { sayTo(x, t.As, t.out(raw)) }, nil)
+		routeQuestion(x, t.Pool, t.Ready.Session, m, func(raw []byte) { sayTo(x, t.As, t.out(raw)) }, nil)
 		return
 	case jsonrpc.Notification:
 		if m.Method == "notifications/progress" {
@@ -270,16 +270,21 @@ func (t *modernTask) cancelled(x *Exec, m *jsonrpc.Message) {
 	t.watch(x)
 }
 
-// question takes a server's request in: stored before it is shown, under a
-// key never used again in this task's life.
-func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
-	for _, q := range t.Park.Open {
-		if rawID(q.ID).Key() == m.ID.Key() {
-			t.sayAgain(x)
-			return // the same request on a second stream
+// question takes a server's request in, made in the session in: stored before
+// it is shown, under a key never used again in this task's life.
+func (t *modernTask) question(x *Exec, m *jsonrpc.Message, in string) {
+	if q := t.Park.known(m, in); q != nil {
+		if q.In != in {
+			x.Do(Del{Key: serverAskKey(t.Pool, q.ID)}, Put{Key: serverAskKey(t.Pool, m.ID.Raw()), Value: []byte(x.ID)})
+			q.ID, q.In = m.ID.Raw(), in
+			if a, err := jsonrpc.Decode(q.Answer, jsonrpc.Limits{}); err == nil {
+				q.Answer = withID(a, m.ID)
+			}
 		}
+		t.sayAgain(x)
+		return
 	}
-	if t.Park.repeats(m.ID, t.Ready.Session) {
+	if t.Park.repeats(m.ID, in) {
 		return
 	}
 	if t.Final || len(t.Park.Open) >= maxQuestions {
@@ -305,7 +310,7 @@ func (t *modernTask) question(x *Exec, m *jsonrpc.Message) {
 		t.respond(x, jsonrpc.NewError(m.ID, -32603, "out of memory budget for questions; try again later", nil))
 		return
 	}
-	t.Park.add(m)
+	t.Park.add(m, in)
 	x.Do(Put{Key: serverAskKey(t.Pool, m.ID.Raw()), Value: []byte(x.ID)})
 	if t.Driver != nil && !gather(x) {
 		t.park(x)
@@ -356,6 +361,9 @@ func (t *modernTask) sessionLost(x *Exec) bool {
 	t.Lost = true
 	x.Do(Tell{To: t.Pool, Name: "lost", Data: []byte(t.Ready.Session)})
 	t.Ready = poolReady{}
+	if t.up("result") { // what waits there waits in vain
+		x.Do(Shut{Label: "result"}, Wake{Name: "hold", At: x.Now.Add(x.Policy.RetryAfter)})
+	}
 	t.need(x)
 	return true
 }
@@ -404,14 +412,15 @@ func (t *modernTask) unshowable() bool {
 	return t.Ended && t.Paid == "" && t.Failure == nil && t.Status != translate.Cancelled
 }
 
-// sayAgain sends the answers the server has not taken: it may have lost the
-// session they were for, and ask the same in the next.
+// sayAgain sends the answers the server has not taken. One to a question of a
+// session that is gone waits until it is asked again: under its id another may
+// be meant by now (2025-11-25 basic: ids are a session's).
 func (t *modernTask) sayAgain(x *Exec) {
 	if t.Ready.Version == "" {
 		return
 	}
 	for _, q := range t.Park.Open {
-		if q.Answered && q.Answer != nil && !t.up("say-"+q.Key) {
+		if q.Answered && q.Answer != nil && q.In == t.Ready.Session && !t.up("say-"+q.Key) {
 			t.send(x, "say-"+q.Key, q.Answer)
 		}
 	}
@@ -427,7 +436,7 @@ func (t *modernTask) said(x *Exec, ev Event) {
 	for i, q := range t.Park.Open {
 		if ev.Label == "say-"+q.Key {
 			x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})
-			t.Park.said(q.ID, t.Ready.Session)
+			t.Park.said(q.ID, q.In)
 			t.Park.Open = append(t.Park.Open[:i], t.Park.Open[i+1:]...)
 			return
 		}

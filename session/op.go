@@ -128,11 +128,13 @@ type (
 	}
 	// Unwake forgets a wake.
 	Unwake struct{ Name string }
-	// Tell delivers EvOp to another operation, which is made if it is new.
+	// Tell delivers EvOp to another operation, which is made if it is new. Label
+	// is the event's: of a server's question the session it was asked in.
 	Tell struct {
-		To   OpID
-		Name string
-		Data []byte
+		To    OpID
+		Name  string
+		Label string
+		Data  []byte
 	}
 	// Ask sends a request of ours to a client and leads its response back as
 	// EvAnswer with Name. The id is Exec.AskID's.

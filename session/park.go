@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"time"
@@ -60,6 +61,22 @@ func (p *parked) repeats(id jsonrpc.ID, session string) bool {
 	return p.SaidIn == session && slices.ContainsFunc(p.Said, func(said []byte) bool { return rawID(said).Key() == id.Key() })
 }
 
+// known finds a request of a server's that is open: the same one on a second
+// stream, or asked again in the session in because the one before is gone.
+func (p *parked) known(m *jsonrpc.Message, in string) *serverAsk {
+	var again *serverAsk
+	for i := range p.Open {
+		q := &p.Open[i]
+		switch {
+		case q.In == in && rawID(q.ID).Key() == m.ID.Key():
+			return q
+		case q.In != in && again == nil && bytes.Equal(q.Entry, translate.QuestionToModern(m.Method, m.Params())):
+			again = q
+		}
+	}
+	return again
+}
+
 func (p *parked) asking() bool {
 	for _, q := range p.Open {
 		if !q.Answered {
@@ -69,12 +86,13 @@ func (p *parked) asking() bool {
 	return false
 }
 
-// add takes a server's request in, under a key never used again.
-func (p *parked) add(m *jsonrpc.Message) {
+// add takes a server's request of the session in in, under a key never used
+// again.
+func (p *parked) add(m *jsonrpc.Message, in string) {
 	p.Keys++
 	p.Open = append(p.Open, serverAsk{
 		Key: "q" + string(intRaw(int64(p.Keys))), ID: json.RawMessage(m.ID.Raw()),
-		Entry: translate.QuestionToModern(m.Method, m.Params()), Task: translate.RelatedTask(m.Params()),
+		Entry: translate.QuestionToModern(m.Method, m.Params()), Task: translate.RelatedTask(m.Params()), In: in,
 	})
 }
 

@@ -17,14 +17,14 @@ func serverTaskKey(pool OpID, serverID string) string {
 // question: a server's request on the GET stream. One about a task goes to
 // it; ping is answered at once; the rest belongs to nothing we know.
 func (p *poolSession) question(x *Exec, m *jsonrpc.Message) {
-	routeQuestion(x, x.ID, m, func(raw []byte) {
+	routeQuestion(x, x.ID, p.Session, m, func(raw []byte) {
 		sayTo(x, p.As, p.out(Outgoing{Verb: http.MethodPost, Msg: raw}))
 	}, func(m *jsonrpc.Message) bool { return p.pend(x, m) })
 }
 
-// routeQuestion leads a legacy server's request to its task, or answers it by
-// say when it has none.
-func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte), pend func(*jsonrpc.Message) bool) {
+// routeQuestion leads a legacy server's request, made in the session in, to its
+// task, or answers it by say when it has none.
+func routeQuestion(x *Exec, pool OpID, in string, m *jsonrpc.Message, say func(raw []byte), pend func(*jsonrpc.Message) bool) {
 	switch {
 	case m.Method == "ping":
 		say(jsonrpc.NewResult(m.ID, []byte("{}")))
@@ -34,13 +34,13 @@ func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte),
 			// Calls in flight first: one that ends meanwhile has told its task.
 			flying := x.List(flyPrefix(pool), "", 2)
 			if op, ok := x.Get(serverTaskKey(pool, id)); ok {
-				x.Do(Tell{To: OpID(op), Name: "question", Data: m.Raw})
+				x.Do(Tell{To: OpID(op), Name: "question", Label: in, Data: m.Raw})
 				return
 			}
 			// Of a task one of the calls in flight becomes: which one of them,
 			// its answer tells.
 			if len(flying) == 1 {
-				x.Do(Tell{To: OpID(flying[0].Value), Name: "question", Data: m.Raw})
+				x.Do(Tell{To: OpID(flying[0].Value), Name: "question", Label: in, Data: m.Raw})
 				return
 			}
 			if pend != nil && len(flying) > 1 && pend(m) {
@@ -48,7 +48,7 @@ func routeQuestion(x *Exec, pool OpID, m *jsonrpc.Message, say func(raw []byte),
 			}
 		}
 		if op, ok := unattached(x, pool); ok {
-			x.Do(Tell{To: op, Name: "question", Data: m.Raw})
+			x.Do(Tell{To: op, Name: "question", Label: in, Data: m.Raw})
 			return
 		}
 		if sayRoots(x, pool, m, say) || pend != nil && pend(m) {
@@ -127,7 +127,7 @@ func (p *poolSession) sort(x *Exec, whose func(task string) (OpID, bool)) {
 			continue
 		}
 		if op, ok := whose(translate.RelatedTask(m.Params())); ok {
-			x.Do(Tell{To: op, Name: "question", Data: raw})
+			x.Do(Tell{To: op, Name: "question", Label: p.Session, Data: raw})
 			continue
 		}
 		kept = append(kept, raw)
