@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -300,6 +301,19 @@ func (r *cutRig) works(what string) {
 	}
 }
 
+// noGoroutineLeft holds when the test and all within it are over.
+func noGoroutineLeft(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before+1; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				buf := make([]byte, 1<<20)
+				t.Fatalf("%d goroutines, there were %d:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+			}
+		}
+	})
+}
+
 // noneLeft: when all clients have gone neither proxy holds anything.
 func (r *cutRig) noneLeft() {
 	r.t.Helper()
@@ -321,6 +335,7 @@ func (r *cutRig) noneLeft() {
 // question, and a message of 12 MiB on its way up or down. Each caller gets one
 // answer, which is an error; the next call is served; nothing is left.
 func TestKill_Connection(t *testing.T) {
+	noGoroutineLeft(t)
 	for _, link := range []string{"websocket", "http+sse"} {
 		for _, clientModern := range []bool{false, true} {
 			for _, serverModern := range []bool{false, true} {
@@ -450,6 +465,7 @@ func (r *cutRig) inBig(way int) {
 // TestKill_ConnectionInTask: a task belongs to its caller, not to a connection:
 // it goes on when one is cut, and its result can be had.
 func TestKill_ConnectionInTask(t *testing.T) {
+	noGoroutineLeft(t)
 	for _, link := range []string{"websocket", "http+sse"} {
 		for _, clientModern := range []bool{false, true} {
 			for _, serverModern := range []bool{false, true} {
@@ -506,6 +522,7 @@ func (r *cutRig) inTask() {
 // request gets one answer, or its connection is closed with a reason; work goes
 // on, and nothing is left.
 func TestKill_EachEvent(t *testing.T) {
+	noGoroutineLeft(t)
 	for _, clientModern := range []bool{false, true} {
 		for cut := 1; cut <= 9; cut++ {
 			t.Run(fmt.Sprintf("%s client, event %d", eraName(clientModern), cut), func(t *testing.T) {
