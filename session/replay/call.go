@@ -127,12 +127,17 @@ func interval(task jsonrpc.Value) time.Duration {
 }
 
 // taskRequest is one about the operation's task: as the recorded client sent
-// its own, else as this one would have.
+// its own, with their ids as long as there are some, else as this one would
+// have.
 func (d *drive) taskRequest(method, id string, role operation.Role, extra ...[2]string) ([]byte, *capture.Record) {
 	if parts := d.parts(role, method); len(parts) > 0 && len(extra) == 0 {
-		e := d.r.ids.edits(d.ctx, parts[0].Msg, method)
-		e.Replace(parts[0].Msg.At("id"), d.freshID().Raw())
-		return e.Bytes(), parts[0].Record
+		n := d.said(method)
+		p := parts[min(n, len(parts)-1)]
+		e := d.r.ids.edits(d.ctx, p.Msg, method)
+		if n >= len(parts) {
+			e.Replace(p.Msg.At("id"), d.freshID().Raw())
+		}
+		return e.Bytes(), p.Record
 	}
 	params := jsonrpc.NewObject().Str("taskId", id)
 	for _, x := range extra {
@@ -144,6 +149,17 @@ func (d *drive) taskRequest(method, id string, role operation.Role, extra ...[2]
 		params.Raw("_meta", e.Bytes())
 	}
 	return jsonrpc.NewRequest(d.freshID(), method, params.Bytes()), d.own()
+}
+
+// said counts the requests of a method about the task.
+func (d *drive) said(method string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.sent == nil {
+		d.sent = map[string]int{}
+	}
+	d.sent[method]++
+	return d.sent[method] - 1
 }
 
 // ask sends a request about the task and waits for its answer.
@@ -191,8 +207,8 @@ func (d *drive) followModern(id string, task jsonrpc.Value) {
 // its questions come on the stream of tasks/result (2025-11-25
 // basic/utilities/tasks).
 func (d *drive) followLegacy(id string, task jsonrpc.Value) {
-	f := &legacyFollow{d: d, id: id, fetched: make(chan struct{})}
-	f.polls, f.fetches, f.sawEnd, f.early = d.legacyHabits()
+	f := d.legacyHabits()
+	f.id = id
 	if f.early {
 		f.fetch()
 	}
@@ -233,42 +249,49 @@ func (d *drive) followLegacy(id string, task jsonrpc.Value) {
 type legacyFollow struct {
 	d  *drive
 	id string
-	// What the recorded client did: it polled, it fetched the result, it saw the
-	// end by a poll, it asked for the result before.
-	polls, fetches, sawEnd, early bool
+	// What the recorded client did: it polled, it saw the end by a poll, it asked
+	// for the result before, and how often.
+	polls, sawEnd, early bool
+	fetches              int
 
 	open, over, shownEnd bool
 	fetched              chan struct{}
 }
 
-func (d *drive) legacyHabits() (polls, fetches, sawEnd, early bool) {
+func (d *drive) legacyHabits() *legacyFollow {
+	f := &legacyFollow{d: d, fetched: make(chan struct{})}
 	for _, p := range d.op.Parts {
 		if p.Msg == nil {
 			continue
 		}
 		switch {
 		case p.Role == operation.RolePoll && p.Msg.Method == "tasks/get":
-			polls = true
+			f.polls = true
 		case p.Role == operation.RolePoll && p.Msg.Method == "tasks/result":
-			early = early || !sawEnd
-			fetches = true
+			f.early = f.early || !f.sawEnd
+			f.fetches++
 		case p.Role == operation.RoleReply && p.To >= 0 && d.op.Parts[p.To].Msg != nil && d.op.Parts[p.To].Msg.Method == "tasks/get":
 			status, _ := p.Msg.Result().Get("status").Str()
-			sawEnd = sawEnd || translate.Terminal(status)
+			f.sawEnd = f.sawEnd || translate.Terminal(status)
 		}
 	}
-	return polls, fetches, sawEnd, early
+	return f
 }
 
-// fetch opens tasks/result, once.
+// fetch opens tasks/result, once; again where the recorded client did, too, and
+// the first came to nothing.
 func (f *legacyFollow) fetch() {
-	if f.open || !f.fetches {
+	if f.open || f.fetches == 0 {
 		return
 	}
 	f.open = true
 	f.d.wg.Go(func() {
 		defer close(f.fetched)
-		f.d.ask("tasks/result", f.id, operation.RolePoll)
+		for range f.fetches {
+			if e := f.d.ask("tasks/result", f.id, operation.RolePoll); e.reply != nil {
+				return
+			}
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"taskbridge/translate"
@@ -22,7 +23,7 @@ func (d *drive) cancels(first *exchange, stop context.CancelFunc) {
 		gap := p.Record.Time.Sub(last)
 		d.wg.Go(func() {
 			if d.waitSigns(d.ctx, after, d.r.o.Timeout/2) && wait(d.ctx, d.r.pause(gap)) {
-				d.cancel(p, stop)
+				d.cancel(i, stop)
 			}
 		})
 	}
@@ -62,25 +63,25 @@ func (d *drive) before(i int) (signs, time.Time) {
 	return s, last
 }
 
-// cancel sends one recorded cancel.
-func (d *drive) cancel(p operation.Part, stop context.CancelFunc) {
+// cancel sends part i, a cancel.
+func (d *drive) cancel(i int, stop context.CancelFunc) {
+	p := d.op.Parts[i]
 	if p.Msg == nil {
 		stop()
 		return
 	}
-	if d.op.Era == translate.Modern && p.Msg.Method == "notifications/cancelled" {
-		e := d.post(d.rewritten(p), p.Record)
-		e.read()
+	call := p.Msg.Method == "notifications/cancelled"
+	// A cancelled call may never be answered, and who cancelled it need not
+	// listen any more (2025-11-25 basic/utilities/cancellation).
+	heard := slices.ContainsFunc(d.op.Parts[i:], func(q operation.Part) bool { return q.Role == operation.RoleReply && q.To == p.To })
+	if call && !heard {
 		stop()
-		return
 	}
 	e := d.post(d.rewritten(p), p.Record)
 	e.read()
-	if p.Msg.Method == "notifications/cancelled" {
-		// A cancelled call may never be answered.
-		if wait(d.ctx, cancelledWithin) {
-			stop()
-		}
+	if call {
+		wait(d.ctx, cancelledWithin)
+		stop()
 		return
 	}
 	if e.reply != nil && e.reply.Kind == jsonrpc.Response && !d.looksOn() {

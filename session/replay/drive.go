@@ -22,15 +22,17 @@ type drive struct {
 	wg  sync.WaitGroup
 	seq atomic.Int64 // exchanges
 
-	full   atomic.Bool
+	full, endless atomic.Bool
+
 	opened chan struct{} // of a Listen: closed once the server has taken it
 	over   chan struct{} // closed when what the server says has come to its end
 
 	mu     sync.Mutex // protects the fields below
 	notes  []string
 	signs  signs
-	change chan struct{} // closed and made anew at each sign
-	left   bool          // its task was cancelled
+	change chan struct{}  // closed and made anew at each sign
+	left   bool           // its task was cancelled
+	sent   map[string]int // requests about its task, by method
 }
 
 // signs count what was heard for an operation: what a client may have waited
@@ -245,7 +247,7 @@ func (d *drive) list() {
 			return
 		}
 		if seen[text] || n >= maxPages {
-			d.note("the list has no end: page %d has a cursor that came before, or there are more than %d", n, maxPages)
+			d.endless.Store(true)
 			return
 		}
 		seen[text] = true

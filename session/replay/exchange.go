@@ -11,6 +11,7 @@ import (
 	"taskbridge/translate"
 	"taskbridge/translate/capture"
 	"taskbridge/translate/jsonrpc"
+	"taskbridge/translate/operation"
 )
 
 // exchange is one message of a client's and what comes back for it.
@@ -52,14 +53,21 @@ func (e *exchange) send(raw []byte, model *capture.Record) {
 	e.hand(who, m, http.MethodPost, h)
 }
 
+// get opens a session's own stream. One that was resumed is opened anew: its
+// events have other ids now, and here nothing was lost.
 func (e *exchange) get(model *capture.Record) {
-	e.begin(model, http.MethodGet, model.Header, nil)
-	e.hand(e.c.verb(), nil, http.MethodGet, model.Header)
+	h := model.Header.Clone()
+	h.Del(translate.HeaderLastEvent)
+	h.Del(translate.HeaderSession)
+	e.begin(model, http.MethodGet, h, nil)
+	e.hand(e.c.verb(), nil, http.MethodGet, h)
 }
 
 func (e *exchange) delete(model *capture.Record) {
-	e.begin(model, http.MethodDelete, model.Header, nil)
-	e.hand(e.c.verb(), nil, http.MethodDelete, model.Header)
+	h := model.Header.Clone()
+	h.Del(translate.HeaderSession)
+	e.begin(model, http.MethodDelete, h, nil)
+	e.hand(e.c.verb(), nil, http.MethodDelete, h)
 }
 
 // begin keeps the message as what the client said.
@@ -216,8 +224,9 @@ func (e *exchange) ask(m *jsonrpc.Message) {
 		}
 	}
 	if e.d != nil {
-		op = e.d.op.N
-		e.d.heard(m)
+		if e.d.heard(m); e.d.op.Kind != operation.Listen {
+			op = e.d.op.N
+		}
 	}
 	q := e.c.answers.take(op, m.Method, m.Params())
 	if q == nil && e.d != nil && m.Method != "ping" {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +19,7 @@ import (
 	"taskbridge/session/replay"
 	"taskbridge/translate"
 	"taskbridge/translate/capture"
-	"taskbridge/translate/jsonrpc"
+	"taskbridge/translate/compare"
 	"taskbridge/translate/operation"
 	"taskbridge/upstream"
 )
@@ -187,6 +185,23 @@ func pairs(out *replay.Outcome) []pair {
 // wantSame fails unless every operation was done again and ended the same.
 func wantSame(t *testing.T, all []pair) {
 	t.Helper()
+	wantNoOther(t, all, compare.Options{})
+}
+
+// bridged are the declared losses of a server of the other era, and the one
+// capability that only one of the built-in servers has.
+func bridged(t *testing.T) compare.Options {
+	t.Helper()
+	logging, err := compare.ParseIgnore("$.result.capabilities.logging")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compare.Options{Bridged: true, Ignore: []compare.Ignore{logging}}
+}
+
+// wantNoOther is wantSame but for what the options leave out.
+func wantNoOther(t *testing.T, all []pair, o compare.Options) {
+	t.Helper()
 	if len(all) == 0 {
 		t.Error("nothing was replayed")
 	}
@@ -197,36 +212,18 @@ func wantSame(t *testing.T, all []pair) {
 			t.Errorf("%s: not sent: %s %s\n%s", what, p.Reason, p.Why, show(p.Op))
 		case p.New == nil:
 			t.Errorf("%s: nothing came of it; %q", what, p.Notes)
-		case p.New.Outcome != p.Op.Outcome || p.New.Kind != p.Op.Kind:
-			t.Errorf("%s: %s %s, want %s %s; %q\n%s", what, p.New.Kind, p.New.Outcome, p.Op.Kind, p.Op.Outcome, p.Notes, show(p.New))
-		case content(p.New) != content(p.Op):
-			t.Errorf("%s: got %s\nwant %s", what, content(p.New), content(p.Op))
-		case len(p.New.Questions) != len(p.Op.Questions):
-			t.Errorf("%s: asked %d times, want %d", what, len(p.New.Questions), len(p.Op.Questions))
+		default:
+			r := compare.Operations(p.Op, p.New, o)
+			for _, d := range r.Differences {
+				if d.Severity != compare.Note {
+					t.Errorf("%s: %s %s at %s: %s: %s, now %s; %q\n%s", what, d.Severity, d.Kind, d.Path, d.Text, d.Was, d.Now, p.Notes, show(p.New))
+				}
+			}
+			if r.Verdict == compare.Inconclusive {
+				t.Errorf("%s: %s", what, r.Reason)
+			}
 		}
 	}
-}
-
-// support is what each era says in its own way: which calls may be tasks.
-var support = regexp.MustCompile(`,"execution":\{"taskSupport":"[a-z]+"\}`)
-
-// content is what a result shows.
-func content(op *operation.Operation) string {
-	result, err := jsonrpc.ParseValue(op.Result)
-	if err != nil {
-		return string(op.Error)
-	}
-	out := map[string]string{}
-	for _, key := range []string{"content", "tools", "contents", "messages", "structuredContent"} {
-		if v := result.Get(key); v.Exists() {
-			out[key] = support.ReplaceAllString(string(v.Raw()), "")
-		}
-	}
-	var text []string
-	for _, key := range slices.Sorted(maps.Keys(out)) {
-		text = append(text, key+": "+out[key])
-	}
-	return fmt.Sprint(text)
 }
 
 func show(op *operation.Operation) string {

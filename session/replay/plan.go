@@ -160,6 +160,9 @@ func (p *Plan) refuse(step *Step) (Reason, string) {
 	if op.First().Msg == nil && op.Method != "GET" && op.Method != "DELETE" {
 		return Needs, "the capture does not hold its message"
 	}
+	if m := op.First().Msg; m != nil && m.Method == "" {
+		return Needs, "it answers a question that is not in the capture"
+	}
 	if reason, why := p.unsafe(op); reason != "" {
 		return reason, why
 	}
@@ -202,9 +205,6 @@ func (p *Plan) needs(step *Step) (Reason, string) {
 	first := op.First()
 	if first.Msg == nil {
 		return "", ""
-	}
-	if first.Msg.Method == "" {
-		return Needs, "it answers a question that is not in the capture"
 	}
 	f := translate.Facts(first.Msg, op.Method)
 	if f.Cursor.Exists() && f.Cursor.Type() == jsonrpc.String {

@@ -51,6 +51,8 @@ type Result struct {
 	Notes []string
 	// Full: what came back was too much to keep all of it.
 	Full bool
+	// Endless: a listing went on and on, and was left.
+	Endless bool
 }
 
 // Outcome is all that a replay brought.

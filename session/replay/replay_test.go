@@ -68,8 +68,11 @@ func tool(name string, args any) map[string]any {
 	return p
 }
 
-// playModern is a day of a modern client.
-func playModern(t *testing.T) func(*http.Client) {
+// playModern is a day of a modern client. Two of one caller's that ask the same
+// at the same time could not be told apart in a capture.
+func playModern(t *testing.T) func(*http.Client) { return playModernWith(t, "a.txt") }
+
+func playModernWith(t *testing.T, file string) func(*http.Client) {
 	return func(hc *http.Client) {
 		c := &peers.ModernClient{URL: testURL, HTTP: hc, Tasks: true}
 		if _, err := c.Discover(t.Context()); err != nil {
@@ -77,7 +80,7 @@ func playModern(t *testing.T) func(*http.Client) {
 		}
 		playCalls(t, c)
 		for _, name := range []string{"confirm_delete", "failing_job", "multi_input", "ask_name", "protocol_error_job"} {
-			_, err := c.RunTask(t.Context(), name, map[string]any{"filename": "a.txt"}, peers.Accept(map[string]any{"name": "Ada", "confirm": true}))
+			_, err := c.RunTask(t.Context(), name, map[string]any{"filename": file}, peers.Accept(map[string]any{"name": "Ada", "confirm": true}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +119,7 @@ func TestOtherServer(t *testing.T) {
 			t.Run(name+" client from "+era+" to "+other, func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					ops := recorded(t, newPeer(era), play(t))
-					wantSame(t, replayed(t, newPeer(other), ops, replay.Options{Concurrency: 8}))
+					wantNoOther(t, replayed(t, newPeer(other), ops, replay.Options{Concurrency: 8}), bridged(t))
 				})
 			})
 		}

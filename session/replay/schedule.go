@@ -42,6 +42,7 @@ type node struct {
 	onOver   []*node
 	holds    bool // one of the places
 	over     bool
+	dropped  bool // it will never begin
 	rank     uint64
 	at       time.Time // not before, where there is a speed
 }
@@ -183,6 +184,9 @@ func (s *schedule) run(ctx context.Context) error {
 }
 
 func (s *schedule) queue(n *node) {
+	if n.dropped {
+		return
+	}
 	if speed := s.r.o.Speed; speed > 0 {
 		first := s.r.o.Plan.Steps[0].Op.Began
 		n.at = s.t0.Add(time.Duration(float64(n.step.Op.Began.Sub(first)) / speed))
@@ -247,7 +251,7 @@ func (s *schedule) begin(ctx context.Context, n *node) {
 			break
 		}
 		d.mu.Lock()
-		n.result.Notes, n.result.Full = d.notes, d.full.Load()
+		n.result.Notes, n.result.Full, n.result.Endless = d.notes, d.full.Load(), d.endless.Load()
 		d.mu.Unlock()
 		if n.client.finish(n) {
 			n.client.close(ctx)
@@ -294,13 +298,9 @@ func (s *schedule) release(waiting *[]*node) {
 // drop gives up what has not begun.
 func (s *schedule) drop() {
 	for _, n := range s.nodes {
-		if n.drive == nil && n.client != nil {
-			n.client.mu.Lock()
-			if !n.over {
-				n.over = true
-				s.open--
-			}
-			n.client.mu.Unlock()
+		if n.drive == nil && n.client != nil && !n.dropped {
+			n.dropped = true
+			s.open--
 		}
 	}
 	s.ready = nil

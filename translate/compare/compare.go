@@ -181,6 +181,10 @@ type Options struct {
 	// IgnoreNumberSpelling: 1, 1.0 and 1e0 are the same.
 	IgnoreNumberSpelling bool
 	Slower               Slower
+	// Bridged: one dialect is spoken on both sides, but the server behind is of
+	// the other era on one of them, so that what only one era has is missing or
+	// made up there.
+	Bridged bool
 	// CutA and CutB: that capture is not whole, so an operation that the other
 	// has may only be missing from the file.
 	CutA, CutB bool
@@ -193,7 +197,7 @@ const maxDifferences = 100
 // if a difference is more than a Note.
 func Operations(a, b *operation.Operation, o Options) Pair {
 	p := Pair{A: a, B: b, Verdict: Same}
-	d := &differ{o: o, cross: a.Era != b.Era, a: a, b: b}
+	d := &differ{o: o, cross: a.Era != b.Era || o.Bridged, a: a, b: b}
 	ended, endedB := outcomeOf(a) != operation.Unfinished, outcomeOf(b) != operation.Unfinished
 	switch {
 	case !ended && endedB:
