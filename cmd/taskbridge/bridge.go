@@ -61,6 +61,7 @@ type bridge struct {
 	dialer session.Dialer
 	runner *session.Runner
 	budget *session.Budget
+	faces  session.Faces      // what the server speaks
 	tap    session.Tap        // who sees all frames; nil: nobody
 	record *record.Recorder   // nil: nothing is recorded
 	front  *downstream.Server // nil with stdio
@@ -124,10 +125,11 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 		}
 	}
 	eras := upstream.NewEras(eo)
+	b.faces = faces{eras, c.metrics}
 	c.policy.Version, c.policy.MessageLimit = info.Version, c.maxMessage
 	creds, held := session.NewCredentials(0), session.NewHeldBudget(0)
 	o := session.Options{
-		Store: b.store, Dialer: dialer, Faces: faces{eras, c.metrics}, Handles: handles,
+		Store: b.store, Dialer: dialer, Faces: b.faces, Handles: handles,
 		Upstream: upstreamName, Policy: c.policy, Credentials: creds, Held: held, Logger: c.log,
 	}
 	if c.metrics != nil {

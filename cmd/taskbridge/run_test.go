@@ -22,7 +22,7 @@ func TestUsage(t *testing.T) {
 	}{
 		{"unknown command", []string{"serv"}, `unknown command "serv"; did you mean serve?` + "\n"},
 		{"no such command", []string{"frobnicate"}, `unknown command "frobnicate"; see taskbridge --help` + "\n"},
-		{"later command", []string{"replay", "x"}, "command replay is not available yet in this version\n"},
+		{"later command", []string{"config", "x"}, "command config is not available yet in this version\n"},
 		{"unknown flag", with("--lisen", "x"), "unknown flag --lisen; did you mean --listen?\n" + seeServe},
 		{"unlike any flag", with("--frobnicate"), "unknown flag --frobnicate\n" + seeServe},
 		{"later flag", with("--config", "x"), "--config is not available yet in this version\n" + seeServe},
@@ -105,7 +105,7 @@ func TestHelpAndVersion(t *testing.T) {
 		if code != exitOK || stdout == "" || stderr != "" {
 			t.Errorf("%q: exit %d, %d bytes, stderr %q", args, code, len(stdout), stderr)
 		}
-		for _, later := range []string{"--config", "redis", "jwt", "replay"} {
+		for _, later := range []string{"--config", "redis", "jwt"} {
 			if strings.Contains(stdout, later) {
 				t.Errorf("%q offers %s, which does not work yet", args, later)
 			}

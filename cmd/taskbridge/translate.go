@@ -12,10 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"taskbridge/session/offline"
-	"taskbridge/session/record"
-	"taskbridge/translate"
 	"taskbridge/translate/capture"
-	"taskbridge/translate/operation"
 )
 
 // translateFlags are the flags of translate as the user gave them.
@@ -55,7 +52,7 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 		return err
 	}
 	defer closeLog()
-	ops, header, err := a.gather(name)
+	in, err := a.readCapture(name)
 	if err != nil {
 		return err
 	}
@@ -67,12 +64,12 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 	info := buildInfo()
 	w, err := capture.NewWriter(out, capture.Header{
 		Created: time.Now().UTC(), By: "taskbridge " + info.Version,
-		Settings: map[string]string{"translated-to": f.to, "from": header.By},
+		Settings: map[string]string{"translated-to": f.to, "from": in.header.By},
 	})
 	if err != nil {
 		return err
 	}
-	report, err := offline.Translate(ctx, offline.TranslateOptions{Operations: ops, To: f.to, Out: w.Write, Logger: log})
+	report, err := offline.Translate(ctx, offline.TranslateOptions{Operations: in.ops, To: f.to, Out: w.Write, Logger: log})
 	if err != nil {
 		return fmt.Errorf("translate %s: %w", name, err)
 	}
@@ -84,34 +81,6 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 	}
 	a.tellTranslation(report)
 	return nil
-}
-
-// gather reads a capture's client leg. What cannot be read in it is told, and
-// passed over.
-func (a *app) gather(name string) ([]*operation.Operation, capture.Header, error) {
-	file, err := record.Open(name, a.stdin)
-	if err != nil {
-		return nil, capture.Header{}, usagef("%w", err)
-	}
-	defer file.Close()
-	g := operation.NewGatherer(translate.ClientLeg)
-	for {
-		r, err := file.Next()
-		bad, unreadable := errors.AsType[*capture.FormatError](err)
-		switch {
-		case err == nil:
-			g.Add(&r)
-		case unreadable:
-			fmt.Fprintf(a.stderr, "%s: %v; the line is left out\n", file.Name, bad)
-		case errors.Is(err, io.EOF):
-			return g.Operations(), file.Header(), nil
-		case errors.Is(err, capture.ErrNotWhole):
-			fmt.Fprintf(a.stderr, "%s: %v\n", file.Name, err)
-			return g.Operations(), file.Header(), nil
-		default:
-			return nil, capture.Header{}, fmt.Errorf("%s: %w", file.Name, err)
-		}
-	}
 }
 
 // create makes a file that only its owner may read and that was not there

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"taskbridge/cmd/peers"
+)
+
+// recordLegacy plays a legacy client before a server, through serve --record, and
+// gives back the capture.
+func recordLegacy(t *testing.T, server string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "capture.jsonl")
+	s := serve(t, "--upstream", server, "--record", file)
+	c := &peers.LegacyClient{URL: s.url, OnRequest: peers.Accept(map[string]any{"name": "Ada", "confirm": true})}
+	if _, err := c.Initialize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	playTools(t, c)
+	if _, err := c.RunTask(t.Context(), "confirm_delete", map[string]any{"filename": "a.txt"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	if code := s.end(); code != exitOK {
+		t.Fatalf("serve: exit %d: %s", code, s.stderr)
+	}
+	return file
+}
+
+func recordModern(t *testing.T, server string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "capture.jsonl.gz")
+	s := serve(t, "--upstream", server, "--record", file)
+	c := &peers.ModernClient{URL: s.url, Tasks: true}
+	if _, err := c.Discover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	playTools(t, c)
+	if _, err := c.RunTask(t.Context(), "confirm_delete", map[string]any{"filename": "a.txt"}, peers.Accept(map[string]any{"confirm": true})); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	if code := s.end(); code != exitOK {
+		t.Fatalf("serve: exit %d: %s", code, s.stderr)
+	}
+	return file
+}
+
+func playTools(t *testing.T, c interface {
+	Call(ctx context.Context, method string, params any) (peers.Reply, error)
+}) {
+	t.Helper()
+	for _, call := range [][2]string{
+		{"tools/list", `{}`},
+		{"tools/call", `{"name":"greet","arguments":{"name":"Ada"}}`},
+		{"tools/call", `{"name":"echo","arguments":{"n":1}}`},
+		{"resources/read", `{"uri":"demo://readme"}`},
+	} {
+		if _, err := c.Call(t.Context(), call[0], json.RawMessage(call[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func legacyPeer(t *testing.T) string {
+	return peer(t, peers.NewLegacyServer(peers.ServerOptions{}))
+}
+func modernPeer(t *testing.T) string {
+	return peer(t, peers.NewModernServer(peers.ServerOptions{}))
+}
+
+// TestReplayRecorded: what serve records is the same again, before the same kind
+// of server and, but for declared losses, before the other.
+func TestReplayRecorded(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		record   func(*testing.T, string) string
+		from, to func(*testing.T) string
+	}{
+		{"legacy client, legacy server", recordLegacy, legacyPeer, legacyPeer},
+		{"legacy client, modern server", recordLegacy, modernPeer, modernPeer},
+		{"modern client, legacy server", recordModern, legacyPeer, legacyPeer},
+		{"modern client, modern server", recordModern, modernPeer, modernPeer},
+		{"legacy client, from legacy to modern", recordLegacy, legacyPeer, modernPeer},
+		{"legacy client, from modern to legacy", recordLegacy, modernPeer, legacyPeer},
+		{"modern client, from legacy to modern", recordModern, legacyPeer, modernPeer},
+		{"modern client, from modern to legacy", recordModern, modernPeer, legacyPeer},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			file := c.record(t, c.from(t))
+			args := []string{"replay", file, "--upstream", c.to(t), "--allow-unannotated", "--ignore", "$.result.capabilities.logging"}
+			if code, stdout, stderr := runArgs(t, args...); code != exitOK {
+				t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+			}
+		})
+	}
+}
+
+// TestReplaySkips: tools nobody vouches for are left alone, which is no success.
+func TestReplaySkips(t *testing.T) {
+	server := peers.NewLegacyServer(peers.ServerOptions{})
+	url := peer(t, server)
+	file := recordLegacy(t, url)
+	before := server.Calls("greet")
+	code, stdout, stderr := runArgs(t, "replay", file, "--upstream", url, "--allow", "echo")
+	if code != exitFailed || !strings.Contains(stderr, "inconclusive") {
+		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+	if server.Calls("greet") != before || server.Calls("echo") != 2 {
+		t.Errorf("greet was called %d times more, echo %d times in all", server.Calls("greet")-before, server.Calls("echo"))
+	}
+	code, stdout, _ = runArgs(t, "replay", file, "--dry-run")
+	if code != exitOK || !strings.Contains(stdout, "tools/call greet: nothing says that tool greet only reads; allow it with --allow greet") ||
+		!strings.Contains(stdout, "operations would be sent and compared") {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
+}
+
+// TestReplayDifferent: a difference is exit 1, and told.
+func TestReplayDifferent(t *testing.T) {
+	file := recordModern(t, modernPeer(t))
+	modern := peers.NewModernServer(peers.ServerOptions{NoTasks: true})
+	code, stdout, stderr := runArgs(t, "replay", file, "--upstream", peer(t, modern), "--allow-unannotated", "--only", "method:server/discover")
+	if code != exitFailed || !strings.Contains(stderr, "different: 1 of 1 operations") || !strings.Contains(stdout, "server/discover") {
+		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+}
+
+// TestReplayUpdate: the capture is replaced by what the server says now, if all
+// of it was said again, and stays as it is otherwise.
+func TestReplayUpdate(t *testing.T) {
+	file := recordLegacy(t, legacyPeer(t))
+	was, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modern := modernPeer(t)
+	if code, _, stderr := runArgs(t, "replay", file, "--upstream", modern, "--update"); code != exitFailed || !strings.Contains(stderr, "stays as it is") {
+		t.Errorf("with skips: exit %d, %s", code, stderr)
+	}
+	if now, _ := os.ReadFile(file); string(now) != string(was) {
+		t.Error("the capture was changed although not all was replayed")
+	}
+	if code, stdout, stderr := runArgs(t, "replay", file, "--upstream", modern, "--update", "--allow-unannotated"); !strings.Contains(stderr, "holds what the server says now") {
+		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	if code, stdout, stderr := runArgs(t, "replay", file, "--upstream", modern, "--allow-unannotated"); code != exitOK {
+		t.Errorf("against what it was made of: exit %d\n%s\n%s", code, stdout, stderr)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(raw), "tb1_") {
+		t.Errorf("a handle is in the clear: %v", err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(file))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v %v", entries, err)
+	}
+}
+
+// TestReplayExitCodes: a server that is not there is 3, one that refuses us 4.
+func TestReplayExitCodes(t *testing.T) {
+	file := recordLegacy(t, legacyPeer(t))
+	closed := peer(t, refusing{})
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"unreachable", []string{"--upstream", "http://127.0.0.1:1/mcp"}, exitUnreachable, "127.0.0.1:1"},
+		{"refused", []string{"--upstream", closed}, exitRefused, "401"},
+		{"our credential refused", []string{"--upstream", closed, "--header", "Authorization: Bearer x"}, exitRefused, "401"},
+		{"no server", nil, exitUsage, "no server given"},
+		{"filter", []string{"--upstream", closed, "--only", "colour:red"}, exitUsage, "there is no key"},
+		{"slower", []string{"--upstream", closed, "--slower", "soon"}, exitUsage, "100ms,2x"},
+		{"ignore", []string{"--upstream", closed, "--ignore", "$["}, exitUsage, "JSONPath"},
+		{"nothing selected", []string{"--upstream", closed, "--only", "tool:none"}, exitUsage, "no operation"},
+		{"update of a part", []string{"--upstream", closed, "--update", "--only", "tool:greet"}, exitUsage, "--update"},
+	} {
+		code, _, stderr := runArgs(t, append([]string{"replay", file}, c.args...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: exit %d, want %d; %s", c.name, code, c.code, stderr)
+		}
+	}
+	for _, name := range []string{"", "nothing-here"} {
+		if code, _, _ := runArgs(t, "replay", name, "--upstream", closed); code != exitUsage {
+			t.Errorf("capture %q: exit %d", name, code)
+		}
+	}
+}
+
+// refusing is a server that wants a credential nobody has.
+type refusing struct{}
+
+func (refusing) Close() error { return nil }
+
+// ServeHTTP implements http.Handler.
+func (refusing) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	w.WriteHeader(http.StatusUnauthorized)
+}
+
+// TestReplayCredentials: values never show, whatever is wrong with the file.
+func TestReplayCredentials(t *testing.T) {
+	a := &app{stdin: strings.NewReader("")}
+	file := filepath.Join(t.TempDir(), "creds")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("# who\nabc Bearer hunter2\n\ndef: Basic eDp5\n")
+	got, err := a.readCredentials(file)
+	if err != nil || got["abc"] != "Bearer hunter2" || got["def"] != "Basic eDp5" {
+		t.Errorf("%v %v", got, err)
+	}
+	for _, bad := range []string{"hunter2", "abc Bearer hunter2\x01", "abc Bearer ${hunter2"} {
+		write(bad)
+		if _, err := a.readCredentials(file); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// TestReplayAs: the clients of a capture speak another dialect.
+func TestReplayAs(t *testing.T) {
+	file := recordLegacy(t, legacyPeer(t))
+	code, stdout, stderr := runArgs(t, "replay", file, "--upstream", modernPeer(t), "--allow-unannotated", "--as", "2026-07-28")
+	if code != exitOK && code != exitFailed || strings.Contains(stdout+stderr, "panic") || !strings.Contains(stderr, "operations translated") {
+		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+	t.Logf("exit %d\n%s\n%s", code, stdout, stderr)
+}
+
+// TestReplayStdio: what was recorded over standard streams is replayed against a
+// process and a URL, of each era.
+func TestReplayStdio(t *testing.T) {
+	for _, client := range []bool{false, true} {
+		for _, from := range []bool{false, true} {
+			file := filepath.Join(t.TempDir(), "capture.jsonl")
+			c := startStdio(t, client, append([]string{"--record", file}, peerArgs(t, from, true)...)...)
+			if !client {
+				c.initialize()
+			}
+			c.must("tools/list", nil, nil)
+			c.tool("greet", map[string]any{"name": "Ada"})
+			c.tool("ask_name", map[string]any{})
+			if code := c.end(); code != exitOK {
+				t.Fatalf("stdio: exit %d: %s", code, c.stderr)
+			}
+			for _, to := range []bool{false, true} {
+				for _, process := range []bool{false, true} {
+					name := fmt.Sprintf("%s client from %s to %s, process %v", eraName(client), eraName(from), eraName(to), process)
+					t.Run(name, func(t *testing.T) {
+						args := append([]string{"replay", file, "--allow-unannotated", "--ignore", "$.result.capabilities.logging"}, urlOrCommand(peerArgs(t, to, process))...)
+						if code, stdout, stderr := runArgs(t, args...); code != exitOK {
+							t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// urlOrCommand gives a URL its flag.
+func urlOrCommand(args []string) []string {
+	if len(args) == 1 {
+		return []string{"--upstream", args[0]}
+	}
+	return args
+}
