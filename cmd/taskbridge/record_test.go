@@ -494,12 +494,37 @@ client to-client 404 error response
 	noSecret(t, file, "s3cret")
 }
 
+// What is redacted is in no message, header or setting of either leg.
+func TestRecordRedacted(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		file := filepath.Join(t.TempDir(), "a.jsonl")
+		s := serve(t, "--record", file, "--redact", "value:Ad[a]", "--redact", "key:message", "--upstream", peerArgs(t, modern, false)[0])
+		r, err := modernClient(t, s.url).Call(t.Context(), "tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "Ada"}})
+		if err != nil || r.Text() != "Hello, Ada!" {
+			t.Errorf("%v %s", err, r.Raw)
+		}
+		s.end()
+		noSecret(t, file, "Ada", "Ad[a]")
+		took := 0
+		for _, r := range recorded(t, file) {
+			if slices.Contains(r.Redacted, "value") {
+				took++
+			}
+		}
+		if took != 4 {
+			t.Errorf("%d records say that something was taken", took)
+		}
+	}
+}
+
 func TestRecordFlags(t *testing.T) {
 	there := filepath.Join(t.TempDir(), "a.jsonl")
 	if err := os.WriteFile(there, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ args, want string }{
+		{"--redact secrets", "--redact: nothing is recorded"},
+		{"--redact key --record x.jsonl", `--redact: "key": want secrets`},
 		{"--record-rotate-every 1h", "--record-rotate-every: nothing is recorded"},
 		{"--record " + there, there + " exists, and a recording overwrites nothing"},
 		{"--record " + filepath.Dir(there) + "/none/a.jsonl", "no such file"},

@@ -8,6 +8,7 @@ import (
 
 	"taskbridge/session"
 	"taskbridge/session/record"
+	"taskbridge/translate/capture"
 )
 
 // recordFlags say whether traffic is kept, and what of it.
@@ -21,12 +22,31 @@ type recordFlags struct {
 func (r *recordFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&r.file, "record", "", "keep the traffic of both legs in `FILE`, a new one; compressed if it ends in .gz")
 	sizeVar(fs, &r.rotateSize, "record-rotate-size", 0, "begin a new file of the recording after so many bytes; the files are numbered, as in FILE-0001.jsonl")
+	redactVar(fs, &r.redact)
 	durationVar(fs, &r.rotateEvery, "record-rotate-every", 0, "begin a new file of the recording after so long; the files are numbered; 0 never does")
+}
+
+// redactVar is the flag that says what is taken out of captures.
+func redactVar(fs *pflag.FlagSet, kinds *[]string) {
+	fs.StringArrayVar(kinds, "redact", nil, "what to take out of what is kept, both ways: `KIND` is "+capture.RedactKinds+"; may be repeated")
+}
+
+// redactor is what the flag asks for, nil if it asks for nothing.
+func redactor(fs *pflag.FlagSet, kinds []string) (*capture.Redactor, error) {
+	if len(kinds) == 0 {
+		return nil, nil
+	}
+	r, err := capture.NewRedactor(kinds)
+	if err != nil {
+		return nil, usagef("%s: %w", where(fs, "redact"), err)
+	}
+	return r, nil
 }
 
 // recordConfig is a recording that was asked for.
 type recordConfig struct {
 	recordFlags
+	redactor *capture.Redactor // nil: nothing is taken out
 }
 
 // check turns the flags into a configuration, nil if nothing is recorded. What
@@ -40,7 +60,11 @@ func (r *recordFlags) check(fs *pflag.FlagSet) (*recordConfig, error) {
 		}
 		return nil, nil
 	}
-	return &recordConfig{recordFlags: *r}, nil
+	red, err := redactor(fs, r.redact)
+	if err != nil {
+		return nil, err
+	}
+	return &recordConfig{*r, red}, nil
 }
 
 // start makes the file and begins to record.
@@ -53,8 +77,9 @@ func (r *recordConfig) start(c bridgeConfig, handles *session.Handles) (*record.
 	if c.stdio {
 		o.Settings["listen"] = "stdio"
 	}
-	if len(r.redact) > 0 {
-		o.Settings["redact"] = strings.Join(r.redact, ", ")
+	if r.redactor != nil {
+		o.Redact = r.redactor.Record
+		o.Settings["redact"] = strings.Join(r.redactor.Kinds(), ", ")
 	}
 	if c.metrics != nil {
 		o.Dropped = c.metrics.unrecorded.Inc
