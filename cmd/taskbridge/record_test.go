@@ -505,6 +505,11 @@ func TestRecordRedacted(t *testing.T) {
 		}
 		s.end()
 		noSecret(t, file, "Ada", "Ad[a]")
+		out := filepath.Join(t.TempDir(), "b.jsonl")
+		if code, _, stderr := runArgs(t, "translate", file, "--to", "2025-11-25", "-o", out, "--redact", "value:Hello"); code != exitOK {
+			t.Errorf("translate: exit %d, %s", code, stderr)
+		}
+		noSecret(t, out, "Hello")
 		took := 0
 		for _, r := range recorded(t, file) {
 			if slices.Contains(r.Redacted, "value") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 type translateFlags struct {
 	logFlags
 	to, out string
+	redact  []string
 }
 
 func (a *app) translateCommand() *cobra.Command {
@@ -43,6 +45,7 @@ func (a *app) translateCommand() *cobra.Command {
 func (f *translateFlags) register(fs *pflag.FlagSet) {
 	enumVar(fs, &f.to, "to", "2026-07-28", []string{"2025-11-25", "2026-07-28"}, "revision to translate to; what speaks its dialect already is kept as it is")
 	fs.StringVarP(&f.out, "out", "o", "-", "`FILE` to write, which must not be there yet; - is standard output")
+	redactVar(fs, &f.redact)
 	f.logFlags.register(fs)
 }
 
@@ -52,6 +55,10 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 		return err
 	}
 	defer closeLog()
+	red, err := redactor(fs, f.redact)
+	if err != nil {
+		return err
+	}
 	in, err := a.readCapture(name)
 	if err != nil {
 		return err
@@ -62,14 +69,21 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 	}
 	defer closeOut()
 	info := buildInfo()
-	w, err := capture.NewWriter(out, capture.Header{
-		Created: time.Now().UTC(), By: "taskbridge " + info.Version,
-		Settings: map[string]string{"translated-to": f.to, "from": in.header.By},
-	})
+	settings := map[string]string{"translated-to": f.to, "from": in.header.By}
+	if red != nil {
+		settings["redact"] = strings.Join(red.Kinds(), ", ")
+	}
+	w, err := capture.NewWriter(out, capture.Header{Created: time.Now().UTC(), By: "taskbridge " + info.Version, Settings: settings})
 	if err != nil {
 		return err
 	}
-	report, err := offline.Translate(ctx, offline.TranslateOptions{Operations: in.ops, To: f.to, Out: w.Write, Logger: log})
+	write := func(r *capture.Record) error {
+		if red != nil {
+			red.Record(r)
+		}
+		return w.Write(r)
+	}
+	report, err := offline.Translate(ctx, offline.TranslateOptions{Operations: in.ops, To: f.to, Out: write, Logger: log})
 	if err != nil {
 		return fmt.Errorf("translate %s: %w", name, err)
 	}
