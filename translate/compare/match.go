@@ -45,7 +45,7 @@ func (m *matcher) key(op *operation.Operation) string {
 	case op.Kind == operation.Open && m.cross:
 		return "open"
 	case op.Kind == operation.Listen && m.cross:
-		return "listen"
+		return "listen " + op.Lane + " " + strconv.Itoa(op.N) + op.Era.String() // matches none, see excused
 	}
 	digest := sha256.Sum256(arguments(op).canonical([]byte(op.Method+"\n"+op.Name+"\n"), false))
 	return string(digest[:])
@@ -245,11 +245,16 @@ func (m *matcher) alone(r *Report, op *operation.Operation, p Pair, cut bool) {
 		return
 	}
 	x := Difference{Path: "$", Kind: KindMissing, Severity: Worse, Text: "only the first capture has it", Was: string(op.Outcome)}
-	if p.A == nil {
+	switch {
+	case p.A == nil && op.Kind == operation.List:
+		x = Difference{Path: "$", Kind: KindExtra, Severity: Note, Text: "only the second capture has it; a listing more does no harm", Now: string(op.Outcome)}
+	case p.A == nil:
 		x = Difference{Path: "$", Kind: KindExtra, Severity: Changed, Text: "only the second capture has it", Now: string(op.Outcome)}
 	}
 	p.Verdict, p.Differences = Different, []Difference{x}
 	switch {
+	case x.Severity == Note:
+		p.Verdict = Same
 	case cut:
 		p.Verdict, p.Reason = Inconclusive, "the other capture breaks off; it may have come after that"
 	case op.Gap:
@@ -260,6 +265,9 @@ func (m *matcher) alone(r *Report, op *operation.Operation, p Pair, cut bool) {
 
 // excused says why it is no matter that the other side does not have it, or "".
 func (m *matcher) excused(op *operation.Operation) string {
+	if why := housekeeping[op.Kind]; why != "" {
+		return why
+	}
 	if why := timed[op.Method]; why != "" {
 		return why
 	}
@@ -270,10 +278,6 @@ func (m *matcher) excused(op *operation.Operation) string {
 		return why
 	}
 	switch {
-	case op.Kind == operation.Listen:
-		return "each era has its own way of listening"
-	case op.Kind == operation.Open:
-		return "the other era needs no handshake"
 	case op.Method != "" && translate.ActionFor(op.Method, op.Era) != translate.Forward && translate.ActionFor(op.Method, op.Era) != translate.Operate:
 		return "the other era has no " + op.Method // a name of the protocol's own
 	}

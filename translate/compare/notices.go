@@ -14,8 +14,10 @@ func (d *differ) questions() {
 	if len(a)+len(b) == 0 || d.da.get("questions") == nil || d.db.get("questions") == nil {
 		return
 	}
-	pairs, onlyA, onlyB := pairUp(a, b, func(q *node) string { return q.get("method").str() },
-		func(q *node) *node { return object("method", q.get("method"), "params", q.get("params")) })
+	pairs, onlyA, onlyB := pairUp(a, b,
+		func(q *node) []byte { return q.canonical(nil, true) },
+		func(q *node) []byte { return object("method", q.get("method"), "params", q.get("params")).canonical(nil, true) },
+		func(q *node) []byte { return []byte(q.get("method").str()) })
 	path := []step{member("questions")}
 	for _, p := range pairs {
 		x, y := a[p[0]], b[p[1]]
@@ -66,42 +68,39 @@ func answerOf(q *node) *node {
 	return a
 }
 
-// pairUp pairs elements of two lists: those whose content is equal, then those
-// of one group in their order.
-func pairUp(a, b []*node, group func(*node) string, content func(*node) *node) (pairs [][2]int, onlyA, onlyB []int) {
-	byContent := map[[sha256.Size]byte][]int{}
-	for i, n := range b {
-		key := content(n).digest(true)
-		byContent[key] = append(byContent[key], i)
-	}
+// pairUp pairs elements of two lists in rounds: in each those that a key is
+// equal for, in their order.
+func pairUp(a, b []*node, keys ...func(*node) []byte) (pairs [][2]int, onlyA, onlyB []int) {
 	taken := make([]bool, len(b))
 	mate := make([]int, len(a))
-	for i, n := range a {
+	for i := range mate {
 		mate[i] = -1
-		key := content(n).digest(true)
-		if list := byContent[key]; len(list) > 0 {
-			mate[i], byContent[key] = list[0], list[1:]
-			taken[list[0]] = true
-		}
 	}
-	byGroup := map[string][]int{}
-	for i, n := range b {
-		if !taken[i] {
-			byGroup[group(n)] = append(byGroup[group(n)], i)
+	for _, key := range keys {
+		waiting := map[[sha256.Size]byte][]int{}
+		for i, n := range b {
+			if !taken[i] {
+				k := sha256.Sum256(key(n))
+				waiting[k] = append(waiting[k], i)
+			}
 		}
-	}
-	for i, n := range a {
-		if mate[i] < 0 {
-			if list := byGroup[group(n)]; len(list) > 0 {
-				mate[i], byGroup[group(n)] = list[0], list[1:]
+		for i, n := range a {
+			if mate[i] >= 0 {
+				continue
+			}
+			k := sha256.Sum256(key(n))
+			if list := waiting[k]; len(list) > 0 {
+				mate[i], waiting[k] = list[0], list[1:]
 				taken[list[0]] = true
 			}
 		}
-		if mate[i] < 0 {
+	}
+	for i, k := range mate {
+		if k < 0 {
 			onlyA = append(onlyA, i)
 			continue
 		}
-		pairs = append(pairs, [2]int{i, mate[i]})
+		pairs = append(pairs, [2]int{i, k})
 	}
 	for i := range b {
 		if !taken[i] {

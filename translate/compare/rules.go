@@ -157,18 +157,26 @@ var missingNotices = []noticeRow{
 	{"notifications/tasks/status", false, Note, "sent at the server's choice"},
 }
 
+// housekeeping: what clients do for themselves, and bridges for them. One more
+// or less of it says nothing about the server; where both have it, it is
+// compared.
+var housekeeping = map[operation.Kind]string{
+	operation.Open:   "handshakes are the client's affair",
+	operation.Listen: "clients of each era listen in their own way, or not at all",
+	operation.Close:  "whether a session is ended is the client's affair",
+	operation.Notice: "a message that belongs to no request",
+}
+
 // timed: requests a client sends by its own clock. How many there are says
 // nothing about the server.
 var timed = map[string]string{
 	"ping": "a client pings by its own clock",
 }
 
-// counterparts: methods the other era has another form for, or none, beside
-// those that translate.ActionFor answers itself.
+// noCounterpart: methods the other era has no form for, beside those that a
+// proxy answers itself (translate.ActionFor).
 var noCounterpart = map[string]string{
 	"tasks/list": "2026-07-28 has no tasks/list",
-	"GET":        "2026-07-28 has no stream of its own",
-	"DELETE":     "2026-07-28 has no session to end",
 }
 
 // fits says whether a pattern of names, * and ** stands for a path.

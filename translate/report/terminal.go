@@ -60,6 +60,9 @@ func (t *terminal) table(c *Comparison) {
 	var parts []string
 	for _, s := range severities {
 		text := fmt.Sprintf("%d %s", n.BySeverity[s], s)
+		if s == compare.Note && n.BySeverity[s] != 1 {
+			text += "s"
+		}
 		if n.BySeverity[s] > 0 {
 			text = t.paint(text, severityColours[s])
 		}
