@@ -53,7 +53,8 @@ func (d *differ) tell(path []step, kind Kind, was, now *node) {
 	if row.as != kind {
 		x.Text += " (" + string(kind) + ")"
 	}
-	x.Was, x.Now, x.Unified = show(was), show(now), unified(was, now)
+	x.Was, x.Now = showBoth(was, now)
+	x.Unified = unified(was, now)
 	d.add(x)
 }
 

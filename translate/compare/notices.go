@@ -16,7 +16,9 @@ func (d *differ) questions() {
 	}
 	pairs, onlyA, onlyB := pairUp(a, b,
 		func(q *node) []byte { return q.canonical(nil, true) },
-		func(q *node) []byte { return object("method", q.get("method"), "params", q.get("params")).canonical(nil, true) },
+		func(q *node) []byte {
+			return object("method", q.get("method"), "params", q.get("params")).canonical(nil, true)
+		},
 		func(q *node) []byte { return []byte(q.get("method").str()) })
 	path := []step{member("questions")}
 	for _, p := range pairs {

@@ -157,11 +157,41 @@ func (p *printer) container(n *node) {
 	p.b.WriteByte(shut)
 }
 
-// unified is a short unified diff of two values, empty where both are one short
-// line.
+// showBoth shows two values; of long ones the part where they begin to differ.
+func showBoth(was, now *node) (string, string) {
+	if was == nil || now == nil {
+		return show(was), show(now)
+	}
+	a, b := oneLine(was), oneLine(now)
+	same := 0
+	for same < min(len(a), len(b)) && a[same] == b[same] {
+		same++
+	}
+	const before = 40
+	if max(len(a), len(b)) <= maxShown || same <= maxShown-before {
+		return clip(a, maxShown), clip(b, maxShown)
+	}
+	from := same - before
+	for !utf8.RuneStart(a[from]) {
+		from--
+	}
+	return "…" + clip(a[from:], maxShown), "…" + clip(b[from:], maxShown)
+}
+
+func oneLine(n *node) string {
+	p := printer{max: maxDiffed}
+	p.value(n)
+	return p.b.String()
+}
+
+// unified is a short unified diff of two values, empty where one is missing or
+// both are one line, however long.
 func unified(was, now *node) string {
+	if was == nil || now == nil {
+		return ""
+	}
 	a, b := lines(was), lines(now)
-	if strings.Count(a, "\n") <= 1 && strings.Count(b, "\n") <= 1 && len(a) <= maxShown && len(b) <= maxShown {
+	if strings.Count(a, "\n") <= 1 && strings.Count(b, "\n") <= 1 {
 		return ""
 	}
 	out := udiff.Unified("was", "now", a, b)
