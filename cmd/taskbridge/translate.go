@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"taskbridge/session/offline"
+	"taskbridge/session/record"
 	"taskbridge/translate/capture"
 )
 
@@ -59,35 +61,46 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 	if err != nil {
 		return err
 	}
-	in, err := a.readCapture(name)
+	file, err := record.Open(name, a.stdin)
 	if err != nil {
-		return err
+		return usagef("%w", err)
 	}
+	defer file.Close()
 	out, closeOut, err := a.create(f.out)
 	if err != nil {
 		return usagef("%s: %w", where(fs, "out"), err)
 	}
 	defer closeOut()
 	info := buildInfo()
-	settings := map[string]string{"translated-to": f.to, "from": in.header.By}
+	settings := map[string]string{"translated-to": f.to, "from": file.Header().By}
 	if red != nil {
 		settings["redact"] = strings.Join(red.Kinds(), ", ")
 	}
-	w, err := capture.NewWriter(out, capture.Header{Created: time.Now().UTC(), By: "taskbridge " + info.Version, Settings: settings})
+	buffered := bufio.NewWriterSize(out, 1<<20)
+	w, err := capture.NewWriter(buffered, capture.Header{Created: time.Now().UTC(), By: "taskbridge " + info.Version, Settings: settings})
 	if err != nil {
 		return err
 	}
-	write := func(r *capture.Record) error {
-		if red != nil {
-			red.Record(r)
-		}
-		return w.Write(r)
-	}
-	report, err := offline.Translate(ctx, offline.TranslateOptions{Operations: in.ops, To: f.to, Out: write, Logger: log})
+	report, err := offline.TranslateSource(ctx, offline.SourceOptions{
+		Source: file, To: f.to, Logger: log,
+		Out: func(r *capture.Record) error {
+			if red != nil {
+				red.Record(r)
+			}
+			return w.Write(r)
+		},
+		Unreadable: func(err error) { fmt.Fprintf(a.stderr, "%s: %v; the line is left out\n", file.Name, err) },
+	})
 	if err != nil {
 		return fmt.Errorf("translate %s: %w", name, err)
 	}
+	if file.End() == nil {
+		fmt.Fprintf(a.stderr, "%s: %v\n", file.Name, capture.ErrNotWhole)
+	}
 	if err := w.Close(false); err != nil {
+		return err
+	}
+	if err := buffered.Flush(); err != nil {
 		return err
 	}
 	if err := closeOut(); err != nil {

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -31,6 +32,9 @@ type TranslateOptions struct {
 	// Progress is told now and then how many operations are over; nil: nobody.
 	Progress func(over, all int)
 	Logger   *slog.Logger // nil: discarded
+	// Lane tells translations apart that come into one capture: their streams and
+	// sessions have different names.
+	Lane int
 	// Grace is how long after the last record what has not come is waited for, in
 	// the conversation's time. 10 min.
 	Grace time.Duration
@@ -118,7 +122,7 @@ func (t *translation) run(ctx context.Context, told []*operation.Operation, from
 	if from == translate.Modern {
 		face = session.Face{Era: translate.Legacy, Version: to}
 	}
-	link := &Link{Hub: pollsOnly{behind}, Clock: t.w, Tap: t, Name: "t", Edit: taskMarks(told)}
+	link := &Link{Hub: pollsOnly{behind}, Clock: t.w, Tap: t, Name: fmt.Sprintf("t%d.", t.o.Lane), Edit: taskMarks(told)}
 	front, err := t.runner(link, fixedFace(face))
 	if err != nil {
 		return err
@@ -199,8 +203,14 @@ func (t *translation) runner(d session.Dialer, faces session.Faces) (*session.Ru
 			Tasks: many, Sessions: many, Upstreams: many, Streams: many, Version: "translate", MessageLimit: 1 << 30,
 		},
 		Held: session.NewHeldBudget(1 << 40), Logger: t.o.Logger, Metrics: t,
-		Rand: rand.NewChaCha8([32]byte{}), Clock: t.w, StreamBytes: 1 << 40,
+		Rand: rand.NewChaCha8(seed(t.o.Lane)), Clock: t.w, StreamBytes: 1 << 40,
 	})
+}
+
+// seed makes the names of a lane its own.
+func seed(lane int) (s [32]byte) {
+	binary.BigEndian.PutUint64(s[:], uint64(lane))
+	return s
 }
 
 // keep plans what needs no translation.

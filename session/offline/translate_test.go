@@ -86,7 +86,7 @@ func show(records []*capture.Record) string {
 		case text == "":
 			text = strconv.Itoa(r.Status)
 		}
-		fmt.Fprintf(&b, "%s %s %s %s\n", strconv.FormatFloat(r.Time.Sub(began).Seconds(), 'f', -1, 64), arrow, r.Stream, text)
+		fmt.Fprintf(&b, "%s %s %s %s\n", strconv.FormatFloat(r.Time.Sub(began).Seconds(), 'f', -1, 64), arrow, strings.Replace(r.Stream, "t0.", "t", 1), text)
 	}
 	return b.String()
 }
