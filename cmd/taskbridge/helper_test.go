@@ -92,10 +92,15 @@ var (
 // serve starts serve on a free port and waits until it is ready.
 func serve(t *testing.T, args ...string) *serving {
 	t.Helper()
+	return listening(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+}
+
+// listening starts a command that listens and waits until it is ready.
+func listening(t *testing.T, args ...string) *serving {
+	t.Helper()
 	s := &serving{t: t, stderr: new(buffer), done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
-	args = append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
 	go func() {
 		defer close(s.done)
 		s.code = run(ctx, args, strings.NewReader(""), new(buffer), s.stderr)

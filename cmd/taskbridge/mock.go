@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 
+	"github.com/spf13/pflag"
+
 	"taskbridge/downstream"
 	"taskbridge/session"
 	"taskbridge/session/memory"
@@ -69,6 +71,26 @@ func (a *app) serveCapture(ctx context.Context, c mockConfig) error {
 		return fmt.Errorf("%d requests were not in the capture", n)
 	}
 	return nil
+}
+
+// replayServe is replay --serve.
+func (a *app) replayServe(ctx context.Context, f *replayFlags, fs *pflag.FlagSet, name string) error {
+	if fs.Changed("upstream") || f.command != nil {
+		return usagef("--serve makes the capture the server; leave --upstream and -- CMD out")
+	}
+	if err := f.check(fs); err != nil {
+		return err
+	}
+	log, closeLog, err := f.logFlags.open(a, fs)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	in, err := a.readCapture(name)
+	if err != nil {
+		return err
+	}
+	return a.serveCapture(ctx, mockConfig{name: name, ops: in.ops, listen: f.serve, path: f.path, speed: f.speed, log: log})
 }
 
 // mockDrain is zero: what a capture leaves unanswered nobody needs to wait for.

@@ -471,13 +471,13 @@ func TestRecordRefusals(t *testing.T) {
 	s.end()
 	records := recorded(t, file)
 	exchanges(t, records)
-	got := ""
+	var got strings.Builder
 	for _, r := range records {
 		method := ""
 		if m, err := jsonrpc.Decode(r.Msg, jsonrpc.Limits{}); err == nil {
 			method = m.Kind.String() + " " + m.Method
 		}
-		got += fmt.Sprintf("%s %s %s%d %s %s\n", r.Leg, r.Dir, r.Verb, r.Status, method, r.Header.Get("WWW-Authenticate"))
+		got.WriteString(fmt.Sprintf("%s %s %s%d %s %s\n", r.Leg, r.Dir, r.Verb, r.Status, method, r.Header.Get("WWW-Authenticate")))
 	}
 	want := `client to-server POST0 request initialize 
 server to-server POST0 request initialize 
@@ -488,8 +488,8 @@ client to-client 415 error response
 client to-server GET0  
 client to-client 404 error response  
 `
-	if got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
+	if got.String() != want {
+		t.Errorf("got\n%swant\n%s", got.String(), want)
 	}
 	noSecret(t, file, "s3cret")
 }

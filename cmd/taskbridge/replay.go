@@ -23,16 +23,21 @@ import (
 func (a *app) replayCommand() *cobra.Command {
 	f := &replayFlags{}
 	cmd := &cobra.Command{
-		Use:   "replay CAPTURE (--upstream URL | -- CMD ARGS...)",
+		Use:   "replay CAPTURE (--upstream URL | -- CMD ARGS... | --serve ADDRESS)",
 		Short: "Do again what a capture's clients did, against another server, and compare",
 		Long: "Reads a capture (or standard input: -), says the clients' side of it to a server and compares what comes back,\n" +
 			"operation by operation, through the bridge where their eras differ. Tools that do not say they only read are\n" +
 			"left alone unless allowed by name. Exit 0: every operation was compared and is the same; 1: one differs, or\n" +
-			"one could not be compared.",
+			"one could not be compared.\n\n" +
+			"With --serve the capture is the server: clients of either era get what was recorded. A request it has no\n" +
+			"answer to gets an error that names the nearest one, and makes exit 1 of the end.",
 		RunE: guarded(func(cmd *cobra.Command, args []string) error {
 			rest := f.splitCommand(cmd, args)
 			if len(rest) != 1 {
 				return usagef("replay wants one capture, a file or - for standard input")
+			}
+			if f.serve != "" {
+				return a.replayServe(cmd.Context(), f, cmd.Flags(), rest[0])
 			}
 			upstream := cmd.Flags().Lookup("upstream")
 			if err := f.oneServer(cmd, upstream.Changed && len(upstream.Annotations[fromEnv]) == 0); err != nil {

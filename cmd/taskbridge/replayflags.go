@@ -33,6 +33,7 @@ type replayFlags struct {
 	timeout          time.Duration
 	seed             uint64
 	dryRun, update   bool
+	serve, path      string
 	out              string
 }
 
@@ -48,6 +49,8 @@ func (f *replayFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.concurrency, "concurrency", replay.DefaultConcurrency, "most operations at a time")
 	durationVar(fs, &f.timeout, "timeout", replay.DefaultTimeout, "bound for one operation, beside the time it took in the capture")
 	fs.Uint64Var(&f.seed, "seed", 0, "start what may start in a random order that `N` decides; 0: in the capture's")
+	fs.StringVar(&f.serve, "serve", "", "`ADDRESS:PORT` to be the capture's server on, in place of replaying; port 0 takes a free one")
+	fs.StringVar(&f.path, "path", "/mcp", "with --serve, path of the MCP endpoint")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent and what not, and why, and send nothing")
 	fs.BoolVar(&f.update, "update", false, "put what the server says now in the place of CAPTURE, as what is to be expected from now on")
 	fs.StringVarP(&f.out, "out", "o", "", "`FILE`, a new one, to keep what was sent and what came back in, as a capture")

@@ -286,7 +286,7 @@ func seconds2(s float64) time.Duration { return time.Duration(s * float64(time.S
 // loose reads lines as script does, leaving out what it cannot read.
 func loose(text string) []*capture.Record {
 	var records []*capture.Record
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		f := strings.SplitN(line, " ", 4)
 		if len(f) < 4 {
 			continue

@@ -23,6 +23,8 @@ type Link struct {
 	Tap   session.Tap // sees both directions as a client leg; nil: nobody looks
 	// Name begins the names of streams.
 	Name string
+	// Hide, if set, keeps an exchange from the tap; m is nil for GET and DELETE.
+	Hide func(verb string, m *jsonrpc.Message) bool
 	// Edit, if set, may change what the hub answers to a request of a method.
 	Edit func(method string, m *jsonrpc.Message) []byte
 
@@ -52,6 +54,7 @@ func (c linkConn) Do(ctx context.Context, out session.Outgoing) (session.Stream,
 	if in.Frame.Msg != nil {
 		s.method = in.Frame.Msg.Method
 	}
+	s.hidden = c.l.Hide != nil && c.l.Hide(in.Frame.HTTP.Verb, in.Frame.Msg)
 	s.session, s.principal = in.Caller.Session, string(c.principal)
 	s.tap(in.Frame)
 	s.stream = c.l.Hub.NewStream()
@@ -112,6 +115,7 @@ type linkStream struct {
 	name    string
 	session string
 	method  string
+	hidden  bool
 	stream  *session.ClientStream
 	stop    func() bool
 	once    sync.Once
@@ -198,7 +202,7 @@ func (s *linkStream) Close() error {
 func (s *linkStream) gone() { s.once.Do(s.stream.Gone) }
 
 func (s *linkStream) tapOut(out session.Out, env *translate.Envelope) {
-	if s.l.Tap == nil {
+	if s.l.Tap == nil || s.hidden {
 		return
 	}
 	f := translate.Frame{Leg: translate.ClientLeg, Dir: translate.ToClient, Stream: s.name, Time: s.l.Clock.Now(), HTTP: env}
@@ -209,11 +213,15 @@ func (s *linkStream) tapOut(out session.Out, env *translate.Envelope) {
 }
 
 func (s *linkStream) tap(f translate.Frame) {
-	if s.l.Tap == nil {
+	if s.l.Tap == nil || s.hidden {
 		return
 	}
 	f.Transport, f.Session, f.Principal = "http", s.session, s.principal
 	s.l.Tap.Frame(f)
+}
+
+func listensToTasks(m *jsonrpc.Message) bool {
+	return m != nil && m.Method == "subscriptions/listen" && m.At("params", "notifications", "taskIds").Exists()
 }
 
 // pollsOnly is a Hub whose tasks cannot be listened to: a capture shows polls,
@@ -222,7 +230,7 @@ type pollsOnly struct{ session.Hub }
 
 func (h pollsOnly) Client(ctx context.Context, in session.Inbound, s *session.ClientStream) {
 	m := in.Frame.Msg
-	if m != nil && m.Method == "subscriptions/listen" && m.At("params", "notifications", "taskIds").Exists() {
+	if listensToTasks(m) {
 		s.Send(session.Out{Raw: jsonrpc.NewError(m.ID, -32601, "Method not found: tasks are polled here", nil), Status: http.StatusNotFound, Final: true})
 		return
 	}

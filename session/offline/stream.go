@@ -3,6 +3,7 @@ package offline
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 
@@ -53,9 +54,7 @@ func (s *stream) put(raw []byte, last bool, status int, h http.Header) {
 	}
 	if s.env == nil {
 		env := &translate.Envelope{Status: status, Header: http.Header{}}
-		for name, values := range h {
-			env.Header[name] = values
-		}
+		maps.Copy(env.Header, h)
 		switch {
 		case !last:
 			env.Header["Content-Type"] = []string{"text/event-stream"}

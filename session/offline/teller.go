@@ -26,7 +26,9 @@ type teller struct {
 
 	mu      sync.Mutex // protects the fields below and all tellings'
 	lanes   map[string]*lane
-	left    int // operations not over
+	left    int  // operations not over
+	lists   int  // tools/list requests of clients without an answer
+	hears   bool // a client listens beyond its requests
 	tasks   map[string]string
 	order   []*lane // in the order they began
 	all     []*telling
@@ -105,6 +107,7 @@ func (t *teller) plan() {
 		for _, op := range ln.ops {
 			x := &telling{t: t, lane: ln, op: op, gate: t.w.Gate(), replies: map[int]*saying{},
 				keys: map[string]string{}, states: map[string][]byte{}, cursors: map[string][]byte{}}
+			t.hears = t.hears || op.Kind == operation.Listen || op.Transport != "http" && op.Transport != ""
 			if op.Kind != operation.Listen {
 				t.left++
 				ln.open[op.N] = true
@@ -140,6 +143,21 @@ func (t *teller) stop() (unfinished int) {
 		x.gate.Open()
 	}
 	return left
+}
+
+// unasked says whether what is sent to the server is a proxy's own doing, which
+// no client would have done: a look at the tools' marks, a stream nobody
+// listens to, a subscription that is refused here.
+func (t *teller) unasked(verb string, m *jsonrpc.Message) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case verb == http.MethodGet:
+		return !t.hears
+	case m != nil && m.Method == "tools/list":
+		return t.lists == 0
+	}
+	return listensToTasks(m)
 }
 
 // until waits for something that only other work brings.
@@ -539,6 +557,11 @@ func (x *telling) send(raw []byte, p *operation.Part) *saying {
 			return s
 		}
 		caller = headersOf(caller, m, p)
+		if m.Method == "tools/list" {
+			x.t.mu.Lock()
+			x.t.lists++
+			x.t.mu.Unlock()
+		}
 	}
 	stream := x.t.hub.NewStream()
 	in := session.Inbound{Caller: caller, Frame: translate.Frame{
@@ -549,6 +572,11 @@ func (x *telling) send(raw []byte, p *operation.Part) *saying {
 		defer stream.Gone()
 		x.t.hub.Client(ctx, in, stream)
 		x.read(ctx, stream, s)
+		if m != nil && m.Method == "tools/list" {
+			x.t.mu.Lock()
+			x.t.lists--
+			x.t.mu.Unlock()
+		}
 	})()
 	return s
 }

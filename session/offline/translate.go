@@ -122,13 +122,14 @@ func (t *translation) run(ctx context.Context, told []*operation.Operation, from
 	if from == translate.Modern {
 		face = session.Face{Era: translate.Legacy, Version: to}
 	}
-	link := &Link{Hub: pollsOnly{behind}, Clock: t.w, Tap: t, Name: fmt.Sprintf("t%d.", t.o.Lane), Edit: taskMarks(told)}
+	var tell *teller
+	link := &Link{Hub: pollsOnly{behind}, Clock: t.w, Tap: t, Hide: func(verb string, m *jsonrpc.Message) bool { return tell.unasked(verb, m) }, Name: fmt.Sprintf("t%d.", t.o.Lane), Edit: taskMarks(told)}
 	front, err := t.runner(link, fixedFace(face))
 	if err != nil {
 		return err
 	}
 	defer front.Close()
-	tell := newTeller(t.w, front, told)
+	tell = newTeller(t.w, front, told)
 	tell.plan()
 	t.keep()
 	limit := t.w.Now()
@@ -161,10 +162,11 @@ func (t *translation) run(ctx context.Context, told []*operation.Operation, from
 // before a modern server has to say "optional" of all, which makes tasks of
 // calls that were none.
 func taskMarks(told []*operation.Operation) func(string, *jsonrpc.Message) []byte {
-	tasks := map[string]bool{}
+	tasks, called := map[string]bool{}, map[string]bool{}
 	for _, op := range told {
-		if op.Kind == operation.Task {
-			tasks[op.Name] = true
+		if op.Method == "tools/call" {
+			called[op.Name] = true
+			tasks[op.Name] = tasks[op.Name] || op.Kind == operation.Task
 		}
 	}
 	return func(method string, m *jsonrpc.Message) []byte {
@@ -173,7 +175,7 @@ func taskMarks(told []*operation.Operation) func(string, *jsonrpc.Message) []byt
 		}
 		e := m.Edit()
 		for tool := range m.Result().Get("tools").Elems() {
-			if name, _ := tool.Get("name").Str(); !tasks[name] && tool.Get("execution").Get("taskSupport").Is("optional") {
+			if name, _ := tool.Get("name").Str(); called[name] && !tasks[name] && tool.Get("execution").Get("taskSupport").Is("optional") {
 				e.Replace(tool.Get("execution").Get("taskSupport"), []byte(`"forbidden"`))
 			}
 		}

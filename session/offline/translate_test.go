@@ -128,21 +128,22 @@ func TestTranslations(t *testing.T) {
 				to = "2025-11-25"
 			}
 			out, report := translated(t, records, to)
-			got := show(out)
+			var got strings.Builder
+			got.WriteString(show(out))
 			for _, l := range report.LossNames() {
-				got += fmt.Sprintf("lost %s %d\n", l, report.Losses[l])
+				got.WriteString(fmt.Sprintf("lost %s %d\n", l, report.Losses[l]))
 			}
 			if report.Unfinished > 0 || report.Misses > 0 {
-				got += fmt.Sprintf("unfinished %d missed %v\n", report.Unfinished, report.Missed)
+				got.WriteString(fmt.Sprintf("unfinished %d missed %v\n", report.Unfinished, report.Missed))
 			}
 			if *update {
-				if err := os.WriteFile(name, []byte(given+"---\n"+got), 0o644); err != nil {
+				if err := os.WriteFile(name, []byte(given+"---\n"+got.String()), 0o644); err != nil {
 					t.Fatal(err)
 				}
 				return
 			}
-			if got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
+			if got.String() != want {
+				t.Errorf("got\n%s\nwant\n%s", got.String(), want)
 			}
 		})
 	}

@@ -53,8 +53,8 @@ func createFile(name string) (*os.File, error) {
 // form.
 func (p *parts) split() (stem, ext string) {
 	stem = p.name
-	if strings.HasSuffix(stem, ".gz") {
-		stem, ext = strings.TrimSuffix(stem, ".gz"), ".gz"
+	if before, ok := strings.CutSuffix(stem, ".gz"); ok {
+		stem, ext = before, ".gz"
 	}
 	if e := filepath.Ext(stem); e != "" && e != filepath.Base(stem) {
 		stem, ext = strings.TrimSuffix(stem, e), e+ext

@@ -236,16 +236,16 @@ func TestDropsAreDeclared(t *testing.T) {
 		t.Fatal(err)
 	}
 	records, _, end := read(t, name)
-	got := ""
+	var got strings.Builder
 	for _, rec := range records {
 		if rec.Dropped > 0 {
-			got += fmt.Sprintf("dropped %d; ", rec.Dropped)
+			got.WriteString(fmt.Sprintf("dropped %d; ", rec.Dropped))
 			continue
 		}
-		got += string(rec.Msg[len(rec.Msg)-4:len(rec.Msg)-2]) + "; "
+		got.WriteString(string(rec.Msg[len(rec.Msg)-4:len(rec.Msg)-2]) + "; ")
 	}
-	if want := "n0; n1; n2; dropped 4; n7; "; got != want || end.Dropped != 4 || end.Records != 5 || counted != 4 {
-		t.Errorf("got %s end %+v, counted %d; want %s", got, end, counted, want)
+	if want := "n0; n1; n2; dropped 4; n7; "; got.String() != want || end.Dropped != 4 || end.Records != 5 || counted != 4 {
+		t.Errorf("got %s end %+v, counted %d; want %s", got.String(), end, counted, want)
 	}
 }
 
