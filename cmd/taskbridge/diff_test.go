@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"taskbridge/cmd/peers"
 	"taskbridge/translate/capture/capturetest"
 )
 
@@ -137,5 +138,83 @@ func TestDiffReports(t *testing.T) {
 	}
 	if code, _, stderr := runDiff(t, nil, a, b, "--html", filepath.Join(dir, "none", "x.html")); code != 1 || !strings.Contains(stderr, "cannot write the report") {
 		t.Errorf("exit %d %s", code, stderr)
+	}
+}
+
+// recordCalls has a client of one era do the same things before a server of one
+// era, each time with other ids, and returns the recording.
+func recordCalls(t *testing.T, clientModern, serverModern bool) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "capture.jsonl")
+	s := serve(t, "--record", file, "--upstream", peerArgs(t, serverModern, false)[0])
+	ctx := t.Context()
+	answer := peers.Accept(map[string]any{"name": "Ada", "confirm": true})
+	for _, call := range []struct {
+		method string
+		params map[string]any
+	}{
+		{"tools/list", map[string]any{}},
+		{"tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "Ada"}}},
+		{"prompts/list", map[string]any{}},
+		{"prompts/get", map[string]any{"name": "hello", "arguments": map[string]any{"name": "Ada"}}},
+		{"resources/list", map[string]any{}},
+		{"resources/read", map[string]any{"uri": "demo://none"}},
+		{"tools/call", map[string]any{"name": "no such tool"}},
+	} {
+		var err error
+		if clientModern {
+			_, err = modernClient(t, s.url).Call(ctx, call.method, call.params)
+		} else {
+			_, err = legacyClient(t, s.url).Call(ctx, call.method, call.params)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	for _, tool := range []string{"confirm_delete", "failing_job"} {
+		args := map[string]any{"filename": "a.txt"}
+		if clientModern {
+			_, err = modernClient(t, s.url).RunTask(ctx, tool, args, answer)
+		} else {
+			_, err = legacyClient(t, s.url).RunTask(ctx, tool, args, answer)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code := s.end(); code != exitOK {
+		t.Fatalf("exit %d: %s", code, s.stderr)
+	}
+	return file
+}
+
+// What real peers said twice, in whichever dialect, does not differ.
+func TestDiffOfRecordings(t *testing.T) {
+	captures := map[[2]bool]string{}
+	eachEra(t, func(t *testing.T, clientModern, serverModern bool) {
+		captures[[2]bool{clientModern, serverModern}] = ""
+	})
+	for pair := range captures {
+		captures[pair] = recordCalls(t, pair[0], pair[1])
+	}
+	again := recordCalls(t, false, false)
+	check := func(name, a, b string, args ...string) {
+		t.Helper()
+		if code, stdout, stderr := runDiff(t, nil, append([]string{a, b}, args...)...); code != 0 {
+			t.Errorf("%s: exit %d\n%s%s", name, code, stdout, stderr)
+		}
+	}
+	check("twice the same", captures[[2]bool{false, false}], again)
+	check("twice the same, server's leg", captures[[2]bool{false, false}], again, "--leg", "server")
+	// From the old server to the new one nothing is worse: tools can be called
+	// either way now. Back again they cannot.
+	check("a move", captures[[2]bool{false, false}], captures[[2]bool{false, true}], "--ignore", "$.result.capabilities.logging")
+	for a, fileA := range captures {
+		for b, fileB := range captures {
+			check(eraName(a[0])+" client, "+eraName(a[1])+" server; then "+eraName(b[0])+" client, "+eraName(b[1])+" server", fileA, fileB,
+				"--ignore", "$.result.capabilities.logging", // which only the legacy peer has
+				"--ignore", "$.result.tools[*].execution", "--ignore", "$.result.cacheScope") // and what only one lets say
+		}
 	}
 }

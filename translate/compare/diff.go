@@ -41,7 +41,7 @@ func (d *differ) add(x Difference) {
 func (d *differ) tell(path []step, kind Kind, was, now *node) {
 	row := defaults[kind]
 	for _, r := range graves {
-		if (r.kind == "" || r.kind == kind) && fits(r.path, path) {
+		if (r.kind == "" || r.kind == kind) && (r.now == "" || r.now == now.str()) && fits(r.path, path) {
 			row = r
 			break
 		}

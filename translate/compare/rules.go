@@ -84,48 +84,55 @@ type graveRow struct {
 	severity Severity
 	as       Kind // what it is called; empty: as found
 	text     string
+	now      string // the string it is now; empty: any
 }
 
 // graves: the first row that fits counts; see defaults for the rest. ** stands
 // for any number of members and elements.
 var graves = []graveRow{
-	{"result tools *", KindGone, Worse, "", "a tool is gone"},
-	{"result tools *", KindAdded, Note, "", "a tool is new"},
-	{"result prompts *", KindGone, Worse, "", "a prompt is gone"},
-	{"result prompts *", KindAdded, Note, "", "a prompt is new"},
-	{"result resources *", KindGone, Worse, "", "a resource is gone"},
-	{"result resources *", KindAdded, Note, "", "a resource is new"},
-	{"result resourceTemplates *", KindGone, Worse, "", "a resource template is gone"},
-	{"result resourceTemplates *", KindAdded, Note, "", "a resource template is new"},
-	{"result tools * inputSchema ** required *", KindAdded, Worse, KindSchema, "an argument is now required"},
-	{"result tools * inputSchema ** required *", KindGone, Better, KindSchema, "an argument is no longer required"},
-	{"result tools * inputSchema required", KindAdded, Worse, KindSchema, "arguments are now required"},
-	{"result tools * inputSchema ** properties *", KindGone, Worse, KindSchema, "an argument is gone"},
-	{"result tools * inputSchema ** properties *", KindAdded, Changed, KindSchema, "an argument is new"},
-	{"result tools * inputSchema ** enum *", KindGone, Worse, KindSchema, "a value is no longer allowed"},
-	{"result tools * inputSchema ** type", "", Worse, KindSchema, "an argument's type is another"},
-	{"result tools * inputSchema **", "", Changed, KindSchema, "the tool takes other arguments"},
-	{"result tools * outputSchema ** properties *", KindGone, Worse, KindSchema, "a member of the tool's output is gone"},
-	{"result tools * outputSchema", KindGone, Worse, KindSchema, "the tool no longer says what its output is"},
-	{"result tools * outputSchema **", "", Changed, KindSchema, "the tool's output is another"},
-	{"result capabilities **", KindGone, Worse, "", "the server can no longer do this"},
-	{"result capabilities **", KindAdded, Note, "", "the server can do more"},
-	{"result serverInfo **", "", Note, "", "the server has another name or version"},
-	{"error code", "", Changed, KindCode, "the error has another code"},
-	{"error message", "", Changed, "", "the error has another message"},
-	{"questions * params **", "", Changed, KindQuestion, "the question is another"},
-	{"notices", KindOrder, Changed, "", "notices in another order"},
-	{"notices **", "", Changed, KindNotice, "the notice is another"},
+	{"result tools *", KindGone, Worse, "", "a tool is gone", ""},
+	{"result tools *", KindAdded, Note, "", "a tool is new", ""},
+	{"result prompts *", KindGone, Worse, "", "a prompt is gone", ""},
+	{"result prompts *", KindAdded, Note, "", "a prompt is new", ""},
+	{"result resources *", KindGone, Worse, "", "a resource is gone", ""},
+	{"result resources *", KindAdded, Note, "", "a resource is new", ""},
+	{"result resourceTemplates *", KindGone, Worse, "", "a resource template is gone", ""},
+	{"result resourceTemplates *", KindAdded, Note, "", "a resource template is new", ""},
+	{"result tools * inputSchema ** required *", KindAdded, Worse, KindSchema, "an argument is now required", ""},
+	{"result tools * inputSchema ** required *", KindGone, Better, KindSchema, "an argument is no longer required", ""},
+	{"result tools * inputSchema required", KindAdded, Worse, KindSchema, "arguments are now required", ""},
+	{"result tools * inputSchema ** properties *", KindGone, Worse, KindSchema, "an argument is gone", ""},
+	{"result tools * inputSchema ** properties *", KindAdded, Changed, KindSchema, "an argument is new", ""},
+	{"result tools * inputSchema ** enum *", KindGone, Worse, KindSchema, "a value is no longer allowed", ""},
+	{"result tools * inputSchema ** type", "", Worse, KindSchema, "an argument's type is another", ""},
+	{"result tools * inputSchema **", "", Changed, KindSchema, "the tool takes other arguments", ""},
+	{"result tools * outputSchema ** properties *", KindGone, Worse, KindSchema, "a member of the tool's output is gone", ""},
+	{"result tools * outputSchema", KindGone, Worse, KindSchema, "the tool no longer says what its output is", ""},
+	{"result tools * outputSchema **", "", Changed, KindSchema, "the tool's output is another", ""},
+	{"result tools * execution taskSupport", "", Note, "", "the tool can now be called either way, plainly and as a task", "optional"},
+	{"result tools * execution taskSupport", "", Worse, "", "plain calls of the tool are refused now", "required"},
+	{"result tools * execution taskSupport", "", Worse, "", "the tool cannot be run as a task any more", "forbidden"},
+	{"result tools * execution", KindAdded, Note, "", "the tool can now be run as a task", ""},
+	{"result tools * execution **", KindGone, Worse, "", "the tool cannot be run as a task any more", ""},
+	{"result capabilities **", KindGone, Worse, "", "the server can no longer do this", ""},
+	{"result capabilities **", KindAdded, Note, "", "the server can do more", ""},
+	{"result serverInfo **", "", Note, "", "the server has another name or version", ""},
+	{"result cacheScope", KindValue, Note, "", "fewer may share a cached copy", "private"},
+	{"error code", "", Changed, KindCode, "the error has another code", ""},
+	{"error message", "", Changed, "", "the error has another message", ""},
+	{"questions * params **", "", Changed, KindQuestion, "the question is another", ""},
+	{"notices", KindOrder, Changed, "", "notices in another order", ""},
+	{"notices **", "", Changed, KindNotice, "the notice is another", ""},
 }
 
 // defaults: by kind, where no row of graves fits.
 var defaults = map[Kind]graveRow{
-	KindGone:     {"", "", Worse, "", "no longer there"},
-	KindAdded:    {"", "", Changed, "", "was not there"},
-	KindType:     {"", "", Worse, "", "another type of value"},
-	KindValue:    {"", "", Changed, "", "another value"},
-	KindSpelling: {"", "", Changed, "", "the same number, spelled another way"},
-	KindOrder:    {"", "", Changed, "", "the same elements in another order"},
+	KindGone:     {"", "", Worse, "", "no longer there", ""},
+	KindAdded:    {"", "", Changed, "", "was not there", ""},
+	KindType:     {"", "", Worse, "", "another type of value", ""},
+	KindValue:    {"", "", Changed, "", "another value", ""},
+	KindSpelling: {"", "", Changed, "", "the same number, spelled another way", ""},
+	KindOrder:    {"", "", Changed, "", "the same elements in another order", ""},
 }
 
 // ranks: how good an outcome is, the best first. Cancelled is the client's
