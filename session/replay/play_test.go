@@ -145,10 +145,10 @@ func TestAtSpeed(t *testing.T) {
 }
 
 // crowd are several clients at once, each with calls at once.
-func crowd(t *testing.T) func(*http.Client) {
+func crowd(t *testing.T, n int) func(*http.Client) {
 	return func(hc *http.Client) {
 		var wg sync.WaitGroup
-		for i := range 2 {
+		for i := range n {
 			wg.Go(func() { playLegacy(t)(hc) })
 			wg.Go(func() { playModernWith(t, fmt.Sprintf("%d.txt", i))(hc) })
 			wg.Go(func() {
@@ -178,8 +178,12 @@ func TestUnchangedServer(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		t.Run(era, func(t *testing.T) {
 			var ops []*operation.Operation
-			bubble(t, func(t *testing.T) { ops = recorded(t, newPeer(era), crowd(t)) })
-			for seed := range uint64(50) {
+			bubble(t, func(t *testing.T) { ops = recorded(t, newPeer(era), crowd(t, 1)) })
+			runs := uint64(50) // of each era
+			if testing.Short() {
+				runs = 5
+			}
+			for seed := range runs {
 				bubble(t, func(t *testing.T) {
 					jitter := &faulty{peer: newPeer(era), late: func(ctx context.Context, _ string, _ []byte) {
 						select {
@@ -201,7 +205,7 @@ func TestUnchangedServer(t *testing.T) {
 // there.
 func TestStoppedHalfway(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		ops := recorded(t, newPeer("legacy"), crowd(t))
+		ops := recorded(t, newPeer("legacy"), crowd(t, 2))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := 0
 		_, err := replay.Run(ctx, replay.Options{
@@ -240,4 +244,32 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("the server saw %v", seen)
 		}
 	})
+}
+
+// TestServersOfManyKinds: a server that asks on another stream, answers without
+// streams or ties tasks to sessions is replayed against like any.
+func TestServersOfManyKinds(t *testing.T) {
+	for name, o := range map[string]peers.ServerOptions{
+		"questions on the session's stream": {NeedGET: true},
+		"answers without streams":           {JSONResponses: true},
+		"tasks of a session":                {TasksPerSession: true},
+		"slow polls":                        {PollInterval: 5 * time.Second},
+	} {
+		for clientName, play := range map[string]func(*testing.T) func(*http.Client){"legacy": playLegacy, "modern": playModern} {
+			for _, era := range []string{"legacy", "modern"} {
+				serve := func() peer {
+					if era == "legacy" {
+						return peers.NewLegacyServer(o)
+					}
+					return peers.NewModernServer(o)
+				}
+				t.Run(name+", "+clientName+" client "+era+" server", func(t *testing.T) {
+					bubble(t, func(t *testing.T) {
+						ops := recorded(t, serve(), play(t))
+						wantSame(t, replayed(t, serve(), ops, replay.Options{Concurrency: 8}))
+					})
+				})
+			}
+		}
+	}
 }
