@@ -63,7 +63,7 @@ type replaying struct {
 
 func (a *app) replay(ctx context.Context, f *replayFlags, fs *pflag.FlagSet, name string) error {
 	r := &replaying{f: f, name: name}
-	if err := f.check(fs); err != nil {
+	if err := f.check(fs, name); err != nil {
 		return err
 	}
 	selected, err := f.selected(fs)
@@ -180,7 +180,7 @@ func (a *app) replayAll(ctx context.Context, r *replaying, config bridgeConfig) 
 	if err := a.writeComparison(&r.f.compareFlags, c); err != nil {
 		return err
 	}
-	if err := keep.finish(r, out); err != nil {
+	if err := keep.finish(r, found); err != nil {
 		return err
 	}
 	return r.verdict(found)

@@ -96,9 +96,15 @@ func TestReplayRecorded(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			file := c.record(t, c.from(t))
-			args := []string{"replay", file, "--upstream", c.to(t), "--allow-unannotated", "--ignore", "$.result.capabilities.logging"}
-			if code, stdout, stderr := runArgs(t, args...); code != exitOK {
+			page := filepath.Join(t.TempDir(), "report.html")
+			args := []string{"replay", file, "--upstream", c.to(t), "--allow-unannotated", "--ignore", "$.result.capabilities.logging", "--json", "-", "--html", page}
+			code, stdout, stderr := runArgs(t, args...)
+			if code != exitOK {
 				t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+			}
+			html, err := os.ReadFile(page)
+			if err != nil || len(html) == 0 || strings.Contains(string(html)+stdout+stderr, "tb1_") {
+				t.Errorf("a handle is in the clear, or there is no page: %v", err)
 			}
 		})
 	}

@@ -57,11 +57,21 @@ func (f *replayFlags) register(fs *pflag.FlagSet) {
 	f.compareFlags.register(fs)
 	f.policyFlags.register(fs)
 	f.logFlags.register(fs)
+	// What a bridge tells of its work would stand between the lines of a report.
+	f.logFlags.level, fs.Lookup("log-level").DefValue = "warn", "warn"
 }
 
 // check refuses what has no meaning.
-func (f *replayFlags) check(fs *pflag.FlagSet) error {
+func (f *replayFlags) check(fs *pflag.FlagSet, name string) error {
+	stdins := 0
+	for _, file := range append([]string{name, f.credentials}, f.files...) {
+		if file == "-" {
+			stdins++
+		}
+	}
 	switch {
+	case stdins > 1:
+		return usagef("standard input can be read once: by the capture, %s or %s", where(fs, "credentials"), where(fs, "header-file"))
 	case f.maxMessage > 1<<30:
 		return usagef("%s: at most 1GiB", where(fs, "max-message"))
 	case f.concurrency < 1:

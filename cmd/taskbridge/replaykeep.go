@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"compress/gzip"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -11,23 +10,21 @@ import (
 	"strings"
 	"time"
 
-	"taskbridge/session"
-	"taskbridge/session/memory"
-	"taskbridge/session/replay"
 	"taskbridge/translate/capture"
+	"taskbridge/translate/compare"
+	"taskbridge/translate/operation"
 )
 
 // keeper writes what a replay sent and got back as a capture: for -o to a new
 // file, for --update beside the capture that it is to take the place of.
 type keeper struct {
-	a       *app
-	file    *os.File // nil: nothing is kept, or it goes to standard output
-	zip     *gzip.Writer
-	buf     *bufio.Writer
-	w       *capture.Writer
-	conceal *capture.Concealer
-	into    string // the name the file takes in the end; empty: it has its name
-	err     error  // of the first write that failed
+	a    *app
+	file *os.File // nil: nothing is kept, or it goes to standard output
+	zip  *gzip.Writer
+	buf  *bufio.Writer
+	w    *capture.Writer
+	into string // the name the file takes in the end; empty: it has its name
+	err  error  // of the first write that failed
 }
 
 func (a *app) newKeeper(r *replaying) (*keeper, error) {
@@ -43,16 +40,14 @@ func (a *app) newKeeper(r *replaying) (*keeper, error) {
 		return nil, usagef("--update: things were redacted in %s, and would be in the clear in what takes its place; record anew", r.name)
 	case r.f.update:
 		return k, k.beside(r)
+	case r.f.out == "-":
+		return nil, usagef("--out -: the report goes to standard output; name a file")
 	case r.f.out != "":
-		out, closeOut, err := a.create(r.f.out)
+		out, _, err := a.create(r.f.out)
 		if err != nil {
 			return nil, usagef("--out: %w", err)
 		}
-		if f, ok := out.(*os.File); ok && r.f.out != "-" {
-			k.file = f
-		} else {
-			defer closeOut()
-		}
+		k.file, _ = out.(*os.File)
 		return k, k.begin(out, r, r.f.out)
 	}
 	return k, nil
@@ -81,17 +76,7 @@ func (k *keeper) begin(out io.Writer, r *replaying, name string) error {
 		out = k.zip
 	}
 	k.buf = bufio.NewWriterSize(out, 64<<10)
-	store := memory.New()
-	defer store.Close()
-	key, err := session.RandomStateKey(context.Background(), store)
-	if err != nil {
-		return err
-	}
-	handles, err := session.NewHandles([][]byte{key})
-	if err != nil {
-		return err
-	}
-	k.conceal = capture.NewConcealer(handles.MaskText)
+	var err error
 	k.w, err = capture.NewWriter(k.buf, capture.Header{
 		Created: time.Now().UTC(), By: "taskbridge " + buildInfo().Version,
 		Settings: map[string]string{"replay-of": filepath.Base(r.name), "recorded": r.in.header.Created.Format(time.RFC3339)},
@@ -105,13 +90,7 @@ func (k *keeper) record() func(*capture.Record) {
 		return nil
 	}
 	return func(rec *capture.Record) {
-		// Who and which session are the capture's own words for them, hashes
-		// already: what is compared or replayed next finds them again.
-		kept := *rec
-		kept.Session, kept.Principal = "", ""
-		k.conceal.Record(&kept)
-		kept.Session, kept.Principal = rec.Session, rec.Principal
-		if err := k.w.Write(&kept); err != nil && k.err == nil {
+		if err := k.w.Write(rec); err != nil && k.err == nil {
 			k.err = err
 		}
 	}
@@ -119,15 +98,13 @@ func (k *keeper) record() func(*capture.Record) {
 
 // finish ends the file and, for --update, puts it in the capture's place, if
 // everything in that was said again.
-func (k *keeper) finish(r *replaying, out *replay.Outcome) error {
+func (k *keeper) finish(r *replaying, found *compare.Report) error {
 	if k.w == nil {
 		return nil
 	}
 	if k.into != "" {
-		for _, res := range out.Results {
-			if !res.Send {
-				return fmt.Errorf("--update: %s stays as it is: operation %d (%s) was not replayed: %s", r.name, res.Op.N, showText(res.Op.Method, maxShown), res.Why)
-			}
+		if why := unfit(found); why != "" {
+			return fmt.Errorf("--update: %s stays as it is: %s", r.name, why)
 		}
 	}
 	if k.err == nil {
@@ -159,6 +136,23 @@ func (k *keeper) finish(r *replaying, out *replay.Outcome) error {
 	}
 	fmt.Fprintf(k.a.stderr, "%s holds what the server says now\n", k.into)
 	return nil
+}
+
+// unfit says why what came back is nothing to expect from now on: not all was
+// said again, or not all came to an end.
+func unfit(found *compare.Report) string {
+	for _, s := range found.Skipped {
+		return fmt.Sprintf("operation %d (%s) was not replayed: %s", s.Op.N, showText(s.Op.Method, maxShown), s.Reason)
+	}
+	for _, p := range found.Pairs {
+		switch {
+		case p.Verdict == compare.Inconclusive:
+			return fmt.Sprintf("operation %d (%s) was not compared: %s", p.A.N, showText(p.A.Method, maxShown), showText(p.Reason, maxShownError))
+		case p.B != nil && p.B.Kind != operation.Listen && p.B.Outcome == operation.Unfinished:
+			return fmt.Sprintf("operation %d (%s) came to no end", p.A.N, showText(p.A.Method, maxShown))
+		}
+	}
+	return ""
 }
 
 // discard closes what finish did not get to.

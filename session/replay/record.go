@@ -1,6 +1,10 @@
 package replay
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,20 +14,38 @@ import (
 	"taskbridge/translate/operation"
 )
 
-// recorder keeps what is sent and what comes back.
+// recorder keeps what is sent and what comes back, as a capture would: ids that
+// open something to whoever knows them are masked by a key of this run.
 type recorder struct {
 	max  int64
 	keep func(*capture.Record)
 
 	mu      sync.Mutex // protects the fields below; held while keep is called
+	conceal *capture.Concealer
 	records []*capture.Record
 	bytes   int64
+}
+
+func newRecorder(o Options) *recorder {
+	var key [32]byte
+	_, _ = rand.Read(key[:]) // never fails (crypto/rand)
+	return &recorder{max: o.MaxBytes, keep: o.Keep, conceal: capture.NewConcealer(func(kind, text string) string {
+		h := hmac.New(sha256.New, key[:])
+		h.Write([]byte(kind + "\n" + text))
+		return hex.EncodeToString(h.Sum(nil)[:8])
+	})}
 }
 
 // add keeps a record and says whether there was room for it.
 func (r *recorder) add(rec *capture.Record) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Who and which session are the capture's own words for them, masked already:
+	// what is compared or replayed next finds them again.
+	session, principal := rec.Session, rec.Principal
+	rec.Session, rec.Principal = "", ""
+	r.conceal.Record(rec)
+	rec.Session, rec.Principal = session, principal
 	if r.keep != nil {
 		r.keep(rec)
 	}

@@ -59,8 +59,8 @@ type Result struct {
 type Outcome struct {
 	// Results stand in the order of the plan's steps.
 	Results []*Result
-	// Records are what was sent and what came back, in the order seen. The stream
-	// of each is named after the operation it repeats: see OperationOf.
+	// Records are what was sent and what came back, in the order seen, with ids of
+	// tasks and states masked. The stream of each is named after the operation it repeats: see OperationOf.
 	Records []*capture.Record
 }
 
@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
-	r := &replay{o: o, ids: newIDs(o.Plan), rec: &recorder{max: o.MaxBytes, keep: o.Keep}}
+	r := &replay{o: o, ids: newIDs(o.Plan), rec: newRecorder(o)}
 	s := newSchedule(r)
 	err := s.run(ctx)
 	return &Outcome{Results: s.results(), Records: r.rec.all()}, err
