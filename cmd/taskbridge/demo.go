@@ -218,8 +218,13 @@ func demoInvitation(pairs []*demoPair) string {
 // colourful: only a terminal gets colours, and none if its user wants none
 // (no-color.org).
 func colourful(w io.Writer) bool {
+	return os.Getenv("NO_COLOR") == "" && terminal(w)
+}
+
+// terminal: somebody looks at it, on something that can move its cursor.
+func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+	if !ok || os.Getenv("TERM") == "dumb" {
 		return false
 	}
 	info, err := f.Stat()

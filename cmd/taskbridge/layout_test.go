@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"translate/operation": {"translate", "translate/capture", "translate/jsonrpc"},
 	"translate/compare":   {"translate", "translate/operation", "translate/jsonrpc"},
 	"translate/check":     {"translate", "translate/capture", "translate/jsonrpc"},
-	"translate/report":    {"translate/compare", "translate/operation"},
+	"translate/report":    {"translate/compare", "translate/operation", "translate/check"},
 	"session":             {"translate", "translate/jsonrpc", "translate/sse"},
 	"session/virtual":     {"session"},
 	"session/offline":     {"session", "session/memory", "session/virtual", "translate", "translate/capture", "translate/jsonrpc", "translate/operation"},
