@@ -39,6 +39,9 @@ type bridgeOptions struct {
 	Forget  bool // forget all but store, credentials and sockets before each request
 	Header  http.Header
 	Options func(*downstream.Options)
+	// Unchecked: what passes is not held against the specification, because one of
+	// the peers is out to break it.
+	Unchecked bool
 }
 
 // alternate spreads requests over several servers and makes their runners
@@ -73,8 +76,18 @@ func newBridge(t testing.TB, serverURL string, o bridgeOptions) *bridge {
 	}
 	b := &bridge{Store: store}
 	alt := &alternate{forget: o.Forget}
-	for range max(o.Runners, 1) {
-		dialer, err := upstream.NewHTTP(upstream.HTTPOptions{Upstreams: map[string]upstream.HTTPUpstream{"default": {URL: serverURL, Header: o.Header}}})
+	var watch *checked
+	if !o.Unchecked {
+		watch = newChecked(t)
+	}
+	for i := range max(o.Runners, 1) {
+		var tap session.Tap
+		if watch != nil {
+			tap = watch.tap(i)
+		}
+		dialer, err := upstream.NewHTTP(upstream.HTTPOptions{
+			Upstreams: map[string]upstream.HTTPUpstream{"default": {URL: serverURL, Header: o.Header}}, Tap: tap,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +100,7 @@ func newBridge(t testing.TB, serverURL string, o bridgeOptions) *bridge {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { runner.Close() })
-		do := downstream.Options{Hub: runner, Loopback: true, Supported: runner.Versions}
+		do := downstream.Options{Hub: runner, Loopback: true, Supported: runner.Versions, Tap: tap}
 		if o.Options != nil {
 			o.Options(&do)
 		}

@@ -303,14 +303,14 @@ func (c *Checker) methodRules(ev *event) {
 	row, known := rowOf(m.Method, ev.rev)
 	ev.row = row
 	switch {
+	case ev.modern && ev.by == byServer && m.Kind == jsonrpc.Request:
+		c.find(ev, "method/server-request", "%s came as a request", clip(m.Method))
 	case row == nil && known && !ev.guessed:
 		id := "method/not-in-revision"
 		if notification(m.Method) {
 			id = "method/removed-notification"
 		}
 		c.find(ev, id, "%s is not a method of %s", m.Method, revisions[ev.rev-1])
-	case ev.modern && ev.by == byServer && m.Kind == jsonrpc.Request:
-		c.find(ev, "method/server-request", "%s came as a request", clip(m.Method))
 	case row != nil && row.By&ev.by == 0:
 		c.find(ev, "method/direction", "%s is not for %s to send", m.Method, peerWord(ev.by))
 	}

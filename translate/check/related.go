@@ -43,11 +43,11 @@ func (c *Checker) relatedResult(ev *event) {
 		}
 	case "elicitation/create", "sampling/createMessage", "roots/list":
 		switch {
-		case ev.req.related == "":
+		case ev.req.related == 0:
 		case !has:
 			c.find(ev, "related/missing", "the answer to a question of a task has no related-task")
-		case id != ev.req.related:
-			c.find(ev, "related/other-task", "related-task is %q, asked was with %q", clip(id), clip(ev.req.related))
+		case hash(id) != ev.req.related:
+			c.find(ev, "related/other-task", "related-task is %q, which is not what was asked with", clip(id))
 		}
 	}
 }
@@ -63,7 +63,7 @@ func (c *Checker) relatedRequest(ev *event) {
 func (c *Checker) relatedQuestion(ev *event) {
 	id, has := relatedOf(ev.m.Params())
 	if has {
-		ev.req.related = clip(id)
+		ev.req.related = hash(id)
 	}
 	if ev.st == nil || ev.st.req == nil || ev.st.req.method != "tasks/result" || !translate.IsQuestion(ev.m.Method) {
 		return

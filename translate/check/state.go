@@ -118,9 +118,8 @@ type request struct {
 	caps     caps // declared on a modern request
 	level    int8 // log level asked for, -1: none
 	listen   *listen
-	lacking  bool // required _meta was missing
-	cancelID bool
-	related  string // related-task of a server's question
+	lacking  bool   // required _meta was missing
+	related  uint64 // related-task of a server's question
 }
 
 // caps are what a modern client declared on a request.

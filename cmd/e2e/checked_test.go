@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"taskbridge/translate"
+	"taskbridge/translate/capture"
+	"taskbridge/translate/check"
+)
+
+// checked holds all that passes a bridge against the specification, as
+// taskbridge check does with a capture. What the proxy itself does wrong fails
+// the test; what is a peer's own fault is logged.
+type checked struct {
+	t testing.TB
+
+	mu      sync.Mutex // protects the fields below
+	c       *check.Checker
+	w       *capture.Writer // for TASKBRIDGE_E2E_CAPTURES, else nil
+	line    int
+	ours    []check.Finding
+	peers   map[string]int
+	records map[int]string // the newest, for messages
+}
+
+// checkedRecords is how many records are kept to be shown with a finding.
+const checkedRecords = 4096
+
+func newChecked(t testing.TB) *checked {
+	k := &checked{t: t, line: 1, peers: map[string]int{}, records: map[int]string{}}
+	k.c = check.New(check.Options{}, func(f check.Finding) {
+		if f.Side == check.Proxy {
+			k.ours = append(k.ours, f)
+			return
+		}
+		k.peers[fmt.Sprintf("%s: %s %s: %s", f.Side, f.Severity, f.Rule.ID, f.Message)]++
+	})
+	k.toFile()
+	t.Cleanup(k.finish)
+	return k
+}
+
+// toFile also writes the capture where TASKBRIDGE_E2E_CAPTURES names a folder.
+func (k *checked) toFile() {
+	dir := os.Getenv("TASKBRIDGE_E2E_CAPTURES")
+	if dir == "" {
+		return
+	}
+	name := regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(k.t.Name(), ".")
+	f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", name, time.Now().UnixNano())), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.t.Cleanup(func() { f.Close() })
+	if k.w, err = capture.NewWriter(f, capture.Header{By: "taskbridge e2e"}); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// tap is what one of several runners shows: their names of streams and
+// connections are their own.
+func (k *checked) tap(runner int) *checkedTap { return &checkedTap{k, fmt.Sprintf("%d.", runner)} }
+
+type checkedTap struct {
+	k      *checked
+	prefix string
+}
+
+func (c *checkedTap) Frame(f translate.Frame) {
+	k := c.k
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.line++
+	r := capture.Record{
+		Line: k.line, Time: f.Time, Leg: f.Leg, Dir: f.Dir, Transport: f.Transport, Session: f.Session, Principal: f.Principal,
+	}
+	if f.Stream != "" {
+		r.Stream = c.prefix + f.Stream
+	}
+	if f.Conn != "" {
+		r.Conn = c.prefix + f.Conn
+	}
+	if f.HTTP != nil {
+		r.Verb, r.Status, r.Header = f.HTTP.Verb, f.HTTP.Status, f.HTTP.Header
+	}
+	if f.Msg != nil {
+		r.Msg = f.Msg.Raw
+	}
+	k.c.Record(&r)
+	if k.w != nil {
+		if err := k.w.Write(&r); err != nil {
+			k.t.Error(err)
+		}
+	}
+	k.records[k.line] = fmt.Sprintf("%s leg, %s, stream %s, %s %d, session %s: %.600s", r.Leg, r.Dir, r.Stream, r.Verb, r.Status, r.Session, r.Msg)
+	delete(k.records, k.line-checkedRecords)
+}
+
+func (k *checked) finish() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.c.Finish()
+	for what, n := range k.peers {
+		k.t.Logf("%d times %s", n, what)
+	}
+	for i, f := range k.ours {
+		if i == 20 {
+			k.t.Errorf("and %d more", len(k.ours)-i)
+			return
+		}
+		if f.Severity == check.Note {
+			continue
+		}
+		k.t.Errorf("line %d: %s %s: %s (see %d)\n\t%s\n\t%s", f.Line, f.Severity, f.Rule.ID, f.Message, f.See, k.records[f.Line], strings.TrimSpace(k.records[f.See]))
+	}
+	if k.w != nil {
+		if err := k.w.Close(false); err != nil {
+			k.t.Error(err)
+		}
+	}
+}
