@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -58,15 +57,10 @@ func (a *app) newProgress(plan *replay.Plan) *progress {
 	if l, ok := w.(*lockedWriter); ok {
 		w = l.w
 	}
-	if f, ok := w.(*os.File); ok && terminal(f) && os.Getenv("TERM") != "dumb" {
+	if terminal(w) {
 		p.w = a.stderr
 	}
 	return p
-}
-
-func terminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // progressEvery bounds how often a line is drawn anew.

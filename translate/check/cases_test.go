@@ -146,3 +146,17 @@ func TestRedacted(t *testing.T) {
 		t.Error(show(got))
 	}
 }
+
+// A server's question on a call's stream may have the call's own id: ids count
+// by direction.
+func TestQuestionOnAStream(t *testing.T) {
+	got := findings(t, Options{Direct: true}, replaced(session, `"capabilities":{}}`, `"capabilities":{"roots":{}}}`)+`
+> s3 POST Mcp-Session-Id=S Mcp-Protocol-Version=2025-11-25 {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a"}}
+< s3 200 Mcp-Session-Id=S Content-Type=text/event-stream {"jsonrpc":"2.0","id":3,"method":"roots/list"}
+> s4 POST Mcp-Session-Id=S Mcp-Protocol-Version=2025-11-25 {"jsonrpc":"2.0","id":3,"result":{"roots":[]}}
+< s4 202
+< s3 0 Mcp-Session-Id=S {"jsonrpc":"2.0","id":3,"result":{"content":[]}}`)
+	if len(got) > 0 {
+		t.Error(show(got))
+	}
+}

@@ -26,7 +26,7 @@ func (c *Checker) request(ev *event) {
 		}
 		c.requests.Add(key, req)
 	}
-	if ev.st != nil {
+	if ev.st != nil && ev.by == byClient {
 		ev.st.req = req
 	}
 	c.token(ev)

@@ -201,7 +201,9 @@ func (c *Checker) cancelled(ev *event) {
 		return
 	}
 	switch {
-	case l.shared:
+	case l.shared, !ok && !l.conn:
+		// Over HTTP each message has a connection of its own: one that was cut off
+		// before its request went out may be cancelled by another all the same.
 	case !ok:
 		c.find(ev, "cancel/unknown", "nothing was asked with the id %s", clip(string(id.Raw())))
 	case req.method == "initialize":

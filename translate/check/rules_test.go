@@ -1,6 +1,7 @@
 package check
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -46,5 +47,30 @@ func TestRulesAreUsed(t *testing.T) {
 		if groups[group] && ruleByID[id] == nil {
 			t.Errorf("no row for %s", id)
 		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the rules in docs/check.md anew")
+
+// docs/check.md ends with the rows as they are.
+func TestRulesDoc(t *testing.T) {
+	const file = "../../docs/check.md"
+	const mark = "<!-- made from translate/check/rules.go: go test ./translate/check -run TestRulesDoc -update -->\n"
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, list, ok := strings.Cut(string(raw), mark)
+	if !ok {
+		t.Fatalf("%s has no line %s", file, mark)
+	}
+	if want := RulesDoc(); list != want {
+		if *update {
+			if err := os.WriteFile(file, []byte(head+mark+want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		t.Errorf("%s is not what the rules are; run with -update", file)
 	}
 }
