@@ -118,6 +118,9 @@ var samples = map[string]string{
 	"upstream-era": "legacy", "tool-errors": "completed", "undeclared-tasks": "refuse", "park": "task", "log-level": "debug", "log-format": "json",
 	"upstream-transport": "sse", "start-timeout": "5s", "max-children": "7", "share-child": "true",
 	"allow-open": "true", "once": "true", "json": "true",
+	"format": "json", "leg": "server", "rules": "true", "to": "2025-11-25", "as": "2025-11-25",
+	"ignore-number-spelling": "true", "allow-unannotated": "true", "dry-run": "true", "update": "true",
+	"concurrency": "5", "seed": "7", "speed": "2", "timeout": "9s", "record-rotate-every": "2h0m0s", "record-rotate-size": "9MiB",
 	"task-handle-after": "1.5s", "drain-timeout": "3s", "inline-wait": "2s", "connect-timeout": "4s", "max-message": "3MiB",
 }
 
