@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"translate/sse":                 {},
 	"translate/lines":               {"translate/jsonrpc"},
 	"translate":                     {"translate/jsonrpc", "translate/sse"},
-	"translate/capture":             {"translate", "translate/jsonrpc"},
+	"translate/capture":             {"translate", "translate/jsonrpc", "translate/sse"},
 	"translate/capture/capturetest": {"translate", "translate/capture", "translate/jsonrpc"},
 	// What is read from captures.
 	"translate/operation": {"translate", "translate/capture", "translate/jsonrpc"},

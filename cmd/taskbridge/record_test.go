@@ -540,3 +540,30 @@ func TestRecordFlags(t *testing.T) {
 		}
 	}
 }
+
+// Commands that read captures read what other programs keep as well.
+func TestImportedCapture(t *testing.T) {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "a.ndjson"), filepath.Join(dir, "b.jsonl")
+	lines := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}},"_meta":{"dir":"send","server":"s","ts":"2026-01-01T00:00:00Z"}}
+{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}},"_meta":{"dir":"recv","server":"s","ts":"2026-01-01T00:00:01Z"}}
+{"jsonrpc":"2.0","method":"notifications/initialized","_meta":{"dir":"send","server":"s","ts":"2026-01-01T00:00:02Z"}}
+{"jsonrpc":"2.0","id":2,"method":"tools/list","_meta":{"dir":"send","server":"s","ts":"2026-01-01T00:00:03Z"}}
+{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}]},"_meta":{"dir":"recv","server":"s","ts":"2026-01-01T00:00:04Z"}}
+`
+	if err := os.WriteFile(in, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := runArgs(t, "translate", in, "--to", "2026-07-28", "-o", out); code != exitOK {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	methods := ""
+	for _, r := range recorded(t, out) {
+		if m, err := jsonrpc.Decode(r.Msg, jsonrpc.Limits{}); err == nil && m.Method != "" {
+			methods += m.Method + " "
+		}
+	}
+	if !strings.Contains(methods, "tools/list") || strings.Contains(methods, "initialize") {
+		t.Error(methods)
+	}
+}

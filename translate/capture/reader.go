@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -18,9 +17,7 @@ var msgMember = []byte(`,"msg":`)
 
 // Reader reads one capture from the beginning.
 type Reader struct {
-	br     *bufio.Reader
-	line   int
-	cut    bool // the last line has no line end
+	lineReader
 	header Header
 	end    *End
 	last   error // what Next goes on returning
@@ -29,7 +26,7 @@ type Reader struct {
 // NewReader reads the first line. A file that is something else or newer than
 // this program is a *FormatError.
 func NewReader(r io.Reader) (*Reader, error) {
-	c := &Reader{br: bufio.NewReaderSize(r, 64<<10)}
+	c := &Reader{lineReader: newLineReader(r)}
 	line, err := c.next()
 	if err == io.EOF {
 		return nil, &FormatError{1, errors.New("the file is empty")}
@@ -140,35 +137,4 @@ func parseOwn(line []byte) (Record, bool) {
 	r, err := h.record()
 	r.Msg = line[at+len(msgMember) : len(line)-1]
 	return r, err == nil
-}
-
-// next reads a line without its end, skipping empty ones.
-func (c *Reader) next() ([]byte, error) {
-	for {
-		var line []byte
-		for {
-			part, err := c.br.ReadSlice('\n')
-			line = append(line, part...)
-			if err == nil {
-				break
-			}
-			if err == io.EOF && len(line) > 0 {
-				c.cut = true
-				break // the next read says that it is the end
-			}
-			if err == errDamaged {
-				return nil, &FormatError{c.line + 1, err}
-			}
-			if !errors.Is(err, bufio.ErrBufferFull) {
-				return nil, err
-			}
-			if len(line) > MaxLine {
-				return nil, &FormatError{c.line + 1, fmt.Errorf("longer than %d bytes", MaxLine)}
-			}
-		}
-		c.line++
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			return line, nil
-		}
-	}
 }

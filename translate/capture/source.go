@@ -28,8 +28,12 @@ type Source interface {
 
 var _ Source = (*Reader)(nil)
 
-// NewAnyReader reads a capture of any form that is known, told by its content:
-// our own, compressed by gzip or not. One that is none is a *FormatError.
+// NewAnyReader reads a capture of any form that is known, told by its content,
+// compressed by gzip or not: our own, JSON-RPC lines with a direction, HAR 1.2,
+// the Protocol and Network exports of MCP Inspector, mcpsnoop's JSONL and
+// mcporter's NDJSON. One that is none is a *FormatError.
+//
+// What is imported is the client's leg alone; credentials in it are left out.
 func NewAnyReader(r io.Reader) (Source, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	magic, err := br.Peek(2)
@@ -43,7 +47,7 @@ func NewAnyReader(r io.Reader) (Source, error) {
 		}
 		br = bufio.NewReaderSize(unzipped{z}, 64<<10)
 	}
-	return NewReader(br)
+	return anyForm(br)
 }
 
 var errDamaged = errors.New("the compressed file is damaged from here on")

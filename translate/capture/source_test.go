@@ -9,7 +9,9 @@ import (
 	"testing"
 )
 
-func zipped(t *testing.T, text string) []byte {
+func zipped(t *testing.T, text string) []byte { return zipBytes(t, text) }
+
+func zipBytes(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
