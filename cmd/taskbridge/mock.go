@@ -78,7 +78,7 @@ func (a *app) replayServe(ctx context.Context, f *replayFlags, fs *pflag.FlagSet
 	if fs.Changed("upstream") || f.command != nil {
 		return usagef("--serve makes the capture the server; leave --upstream and -- CMD out")
 	}
-	if err := f.check(fs); err != nil {
+	if err := f.check(fs, name); err != nil {
 		return err
 	}
 	log, closeLog, err := f.logFlags.open(a, fs)
