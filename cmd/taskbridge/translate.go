@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -81,13 +82,15 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 	if err != nil {
 		return err
 	}
+	// Little is in memory at a time and much is thrown away: most of the time
+	// would go to the collector.
+	defer debug.SetGCPercent(debug.SetGCPercent(translateGC))
 	report, err := offline.TranslateSource(ctx, offline.SourceOptions{
-		Source: file, To: f.to, Logger: log,
-		Out: func(r *capture.Record) error {
+		Source: file, To: f.to, Logger: log, Out: w,
+		Change: func(r *capture.Record) {
 			if red != nil {
 				red.Record(r)
 			}
-			return w.Write(r)
 		},
 		Unreadable: func(err error) { fmt.Fprintf(a.stderr, "%s: %v; the line is left out\n", file.Name, err) },
 	})
@@ -109,6 +112,9 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 	a.tellTranslation(report)
 	return nil
 }
+
+// translateGC lets the heap grow to eight times what is in use.
+const translateGC = 700
 
 // create makes a file that only its owner may read and that was not there
 // before; - is standard output. The returned function may be called twice.

@@ -21,7 +21,9 @@ import (
 type SourceOptions struct {
 	Source capture.Source
 	To     string
-	Out    func(*capture.Record) error
+	Out    *capture.Writer
+	// Change, if set, may change each translated record: redaction.
+	Change func(*capture.Record)
 	// Unreadable is told of lines that are left out; nil: nobody.
 	Unreadable func(error)
 	// Progress is told now and then how many records are done; one call at a
@@ -75,9 +77,10 @@ type sourceTranslation struct {
 // said is a translated record's place and what it is ordered by.
 type said struct {
 	place
-	at   int64
-	lane int32
-	seq  int32
+	at      int64
+	lane    int32
+	seq     int32
+	dropped int
 }
 
 // read puts the capture on disk and finds what belongs together.
@@ -168,8 +171,11 @@ func (t *sourceTranslation) lane(ctx context.Context, n int, places []place) err
 
 // keep puts a translated record on disk; it needs t.mu once lanes run.
 func (t *sourceTranslation) keep(r *capture.Record, lane int32, seq int) error {
+	if t.o.Change != nil {
+		t.o.Change(r)
+	}
 	p, err := t.out.add(r)
-	t.said = append(t.said, said{p, r.Time.UnixNano(), lane, int32(seq)})
+	t.said = append(t.said, said{p, r.Time.UnixNano(), lane, int32(seq), r.Dropped})
 	return err
 }
 
@@ -182,9 +188,9 @@ func (t *sourceTranslation) write() error {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.lane, b.lane), cmp.Compare(a.seq, b.seq))
 	})
 	for _, s := range t.said {
-		r, err := t.out.get(s.place)
+		line, err := t.out.line(s.place)
 		if err == nil {
-			err = t.o.Out(r)
+			err = t.o.Out.WriteLine(line, s.dropped)
 		}
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@ package offline
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"os"
 
 	"taskbridge/translate/capture"
@@ -56,9 +55,18 @@ func (s *spool) add(r *capture.Record) (place, error) {
 // flush must come between the last add and the first get.
 func (s *spool) flush() error { return s.buf.Flush() }
 
-func (s *spool) get(p place) (*capture.Record, error) {
+// line is a record as it was written, its line end included.
+func (s *spool) line(p place) ([]byte, error) {
 	line := make([]byte, p.size)
-	if _, err := s.f.ReadAt(line, p.off); err != nil && err != io.EOF {
+	if n, err := s.f.ReadAt(line, p.off); n < len(line) {
+		return nil, err
+	}
+	return line, nil
+}
+
+func (s *spool) get(p place) (*capture.Record, error) {
+	line, err := s.line(p)
+	if err != nil {
 		return nil, err
 	}
 	r, _, err := capture.ParseLine(line[:len(line)-1])

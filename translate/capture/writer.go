@@ -45,6 +45,15 @@ func (w *Writer) Write(r *Record) error {
 	return err
 }
 
+// WriteLine adds a record's line as another Writer made it, its line end
+// included. dropped is the record's.
+func (w *Writer) WriteLine(line []byte, dropped int) error {
+	w.records++
+	w.dropped += dropped
+	_, err := w.w.Write(line)
+	return err
+}
+
 // Close writes the last line. It does not close what is beneath.
 func (w *Writer) Close(continued bool) error {
 	line, err := json.Marshal(struct {
