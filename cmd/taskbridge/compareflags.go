@@ -180,14 +180,3 @@ func (a *app) readSide(name string, leg translate.Leg) (*side, error) {
 	s.ops = g.Operations()
 	return s, nil
 }
-
-// pick keeps what is selected.
-func (s *side) pick(selected func(*operation.Operation) bool) []*operation.Operation {
-	var out []*operation.Operation
-	for _, op := range s.ops {
-		if selected(op) {
-			out = append(out, op)
-		}
-	}
-	return out
-}

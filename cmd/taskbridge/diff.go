@@ -69,13 +69,13 @@ func (a *app) diff(f *diffFlags, fs *pflag.FlagSet, nameA, nameB string) error {
 		}
 	}
 	o.CutA, o.CutB = before.cut, after.cut
-	opsA, opsB := before.pick(selected), after.pick(selected)
-	if len(opsA)+len(opsB) == 0 {
-		return usagef("%s picks no operation of either capture", where(fs, "only"))
-	}
+	o.Select = selected
 	c := &report.Comparison{
 		Command: "diff", A: before.name, B: after.name,
-		Report: compare.Captures(opsA, opsB, o), Notes: slices.Concat(before.notes, after.notes),
+		Report: compare.Captures(before.ops, after.ops, o), Notes: slices.Concat(before.notes, after.notes),
+	}
+	if len(c.Report.Pairs)+len(c.Report.Skipped) == 0 {
+		return usagef("%s picks no operation of either capture", where(fs, "only"))
 	}
 	if err := a.writeComparison(&f.compareFlags, c); err != nil {
 		return err

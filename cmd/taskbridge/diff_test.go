@@ -59,6 +59,7 @@ func TestDiff(t *testing.T) {
 		{"wrong text", []string{"Hello, Ada!", "Hello, Eve!"}, nil, 1, "changed value at $.result.content[0].text: another value\n    was \"Hello, Ada!\"\n    now \"Hello, Eve!\"\n"},
 		{"ignored", []string{"Hello, Ada!", "Hello, Eve!"}, []string{"--ignore", "$.result.content[*].text"}, 0, ": same\n"},
 		{"not picked", []string{"Hello, Ada!", "Hello, Eve!"}, []string{"--only", "method:tools/list"}, 0, "1 same"},
+		{"picked on either side", []string{`= {"content":[{"type":"text","text":"Hello, Ada!"}]}`, `! {"code":-1,"message":"no"}`}, []string{"--only", "tool:greet status:ok"}, 1, "it ended worse"},
 		{"picked", []string{"Hello, Ada!", "Hello, Eve!"}, []string{"--only", "tool:greet", "--only", "era:legacy"}, 1, "1 different"},
 		{"a tool gone", []string{`,{"name":"old"}`, ""}, nil, 1, "worse gone at $.result.tools[?@.name=='old']: a tool is gone"},
 		{"a tool more", []string{`,{"name":"old"}`, `,{"name":"old"},{"name":"new"}`}, nil, 0, "note added at $.result.tools[?@.name=='new']: a tool is new"},

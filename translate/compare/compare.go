@@ -19,6 +19,7 @@
 package compare
 
 import (
+	"bytes"
 	"time"
 
 	"taskbridge/translate"
@@ -188,10 +189,16 @@ type Options struct {
 	// CutA and CutB: that capture is not whole, so an operation that the other
 	// has may only be missing from the file.
 	CutA, CutB bool
+	// Select picks what Captures reports: pairs of which it takes one side. All
+	// operations are matched whatever it picks. nil takes all.
+	Select func(*operation.Operation) bool
 }
 
-// maxDifferences is how many differences of one pair are kept.
-const maxDifferences = 100
+// How many differences and notes of one pair are kept; the verdict knows of all.
+const (
+	maxDifferences = 100
+	maxNotes       = 50
+)
 
 // Operations compares one operation with what it has become. It is Different
 // if a difference is more than a Note.
@@ -209,12 +216,8 @@ func Operations(a, b *operation.Operation, o Options) Pair {
 	}
 	d.operations()
 	p.Differences, p.Omitted = d.found, d.omitted
-	for _, x := range p.Differences {
-		if x.Severity != Note {
-			p.Verdict = Different
-		}
-	}
-	if p.Verdict == Different {
+	if d.differs {
+		p.Verdict = Different
 		p.excuse()
 	}
 	return p
@@ -233,6 +236,11 @@ func (p *Pair) excuse() {
 // operations fills d.found.
 func (d *differ) operations() {
 	a, b := d.a, d.b
+	if d.alike() {
+		d.pages()
+		d.slower()
+		return
+	}
 	d.da, d.db = document(a, d.cross, d.o.Ignore), document(b, d.cross, d.o.Ignore)
 	if d.outcome() {
 		d.document("result")
@@ -240,13 +248,27 @@ func (d *differ) operations() {
 	}
 	d.questions()
 	d.notices()
-	if a.Kind == operation.List && b.Kind == operation.List && (a.Pages != b.Pages || a.More != b.More) {
-		d.add(Difference{Path: "$", Kind: KindPages, Severity: Note, Text: "the listing came in another number of pages", Was: pagesText(a), Now: pagesText(b)})
-	}
+	d.pages()
 	if (a.Kind == operation.Task) != (b.Kind == operation.Task) {
 		d.add(Difference{Path: "$", Kind: KindTask, Severity: Note, Text: "it ran as a task on one side only", Was: string(a.Kind), Now: string(b.Kind)})
 	}
 	d.slower()
+}
+
+// alike says at a glance that two operations are the same, but for their pages
+// and time: most are, and need not be taken apart.
+func (d *differ) alike() bool {
+	a, b := d.a, d.b
+	return !d.cross && a.Kind == b.Kind && a.Outcome == b.Outcome && a.Outcome != operation.Refused &&
+		bytes.Equal(a.Result, b.Result) && bytes.Equal(a.Error, b.Error) &&
+		len(a.Questions)+len(b.Questions)+len(noticeMethods(a, b)) == 0
+}
+
+func (d *differ) pages() {
+	a, b := d.a, d.b
+	if a.Kind == operation.List && b.Kind == operation.List && (a.Pages != b.Pages || a.More != b.More) {
+		d.add(Difference{Path: "$", Kind: KindPages, Severity: Note, Text: "the listing came in another number of pages", Was: pagesText(a), Now: pagesText(b)})
+	}
 }
 
 // slower compares how long the server took.

@@ -256,3 +256,42 @@ func TestInconclusive(t *testing.T) {
 		}
 	}
 }
+
+// Notes never hide what is grave, and the verdict knows what is not shown.
+func TestManyDifferences(t *testing.T) {
+	tools := func(prefix string, n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `{"name":"%s%d"},`, prefix, i)
+		}
+		return `> a 1 tools/list
+< a 1 = {"tools":[` + b.String() + `{"name":"last"}]}
+`
+	}
+	// 500 tools more are notes; the one that is gone comes after 0 or 500 others.
+	r := compare.Captures(gather(strings.Replace(tools("a", 0), `{"name":"last"}`, `{"name":"last"},{"name":"gone"}`, 1)), gather(tools("b", 500)), compare.Options{})
+	p := r.Pairs[0]
+	if p.Verdict != compare.Different || len(p.Differences) != 51 || p.Omitted != 450 {
+		t.Errorf("%s, %d differences and %d", p.Verdict, len(p.Differences), p.Omitted)
+	}
+	r = compare.Captures(gather(tools("a", 500)), gather(tools("b", 500)), compare.Options{})
+	if p := r.Pairs[0]; p.Verdict != compare.Different || len(p.Differences) != 150 || p.Omitted != 850 {
+		t.Errorf("%s, %d differences and %d", p.Verdict, len(p.Differences), p.Omitted)
+	}
+}
+
+func TestTook(t *testing.T) {
+	ops := gather(sessions("A") + crossModern)
+	want := map[string]time.Duration{
+		"add": 24 * time.Millisecond,
+		"ask": 3 * time.Millisecond, // the five seconds were the user's
+	}
+	for _, op := range ops[:len(ops)-1] {
+		if w, ok := want[op.Name]; ok && op.Era == translate.Legacy && compare.Took(op) != w {
+			t.Errorf("%s took %v, want %v", op.Name, compare.Took(op), w)
+		}
+		if op.Name == "ask" && op.Era == translate.Modern && compare.Took(op) != 2*time.Millisecond {
+			t.Errorf("two rounds took %v", compare.Took(op))
+		}
+	}
+}

@@ -16,7 +16,9 @@ type differ struct {
 	a, b    *operation.Operation
 	da, db  *node
 	found   []Difference
+	notes   int // of them
 	omitted int
+	differs bool // more than notes was found, omitted ones too
 }
 
 // step is one part of a path: a member's name, an element's index, or an
@@ -30,11 +32,26 @@ type step struct {
 func member(name string) step { return step{name: name, index: -1} }
 
 func (d *differ) add(x Difference) {
-	if len(d.found) >= maxDifferences {
-		d.omitted++
+	if !d.admits(x.Severity) {
 		return
 	}
 	d.found = append(d.found, x)
+}
+
+// admits counts a difference and says whether it is kept: notes never take the
+// place of graver ones.
+func (d *differ) admits(s Severity) bool {
+	full := d.notes >= maxNotes
+	if s == Note {
+		d.notes++
+	} else {
+		d.differs = true
+		full = len(d.found)-min(d.notes, maxNotes) >= maxDifferences
+	}
+	if full {
+		d.omitted++
+	}
+	return !full
 }
 
 // tell adds what was found at a path, as the rows of graves have it.
@@ -46,6 +63,9 @@ func (d *differ) tell(path []step, kind Kind, was, now *node) {
 			break
 		}
 	}
+	if !d.admits(row.severity) {
+		return
+	}
 	if row.as == "" {
 		row.as = kind
 	}
@@ -55,7 +75,7 @@ func (d *differ) tell(path []step, kind Kind, was, now *node) {
 	}
 	x.Was, x.Now = showBoth(was, now)
 	x.Unified = unified(was, now)
-	d.add(x)
+	d.found = append(d.found, x)
 }
 
 // document compares one member of the two documents.

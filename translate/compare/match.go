@@ -223,15 +223,23 @@ func (m *matcher) inOrder(a, b []*operation.Operation) {
 // report compares the pairs, in A's order and then B's.
 func (m *matcher) report(a, b []*operation.Operation) *Report {
 	r := &Report{}
+	selected := m.o.Select
+	if selected == nil {
+		selected = func(*operation.Operation) bool { return true }
+	}
 	for _, op := range a {
-		if other := m.mate[op]; other != nil {
+		other := m.mate[op]
+		if !selected(op) && (other == nil || !selected(other)) {
+			continue
+		}
+		if other != nil {
 			r.Pairs = append(r.Pairs, Operations(op, other, m.o))
 			continue
 		}
 		m.alone(r, op, Pair{A: op}, m.o.CutB)
 	}
 	for _, op := range b {
-		if m.mate[op] == nil {
+		if m.mate[op] == nil && selected(op) {
 			m.alone(r, op, Pair{B: op}, m.o.CutA)
 		}
 	}

@@ -57,6 +57,7 @@ type lane struct {
 	// after. It is replaced, never changed.
 	frontier []int
 	calls    []*job               // that may ask, by the order begun; ended ones leave from the end
+	waiting  map[*pend]struct{}   // requests toward the server without an answer
 	live     map[*job]struct{}    // tasks that have not ended
 	asks     map[string]*question // the server's requests without an answer, by id
 	listens  map[string]*job      // subscriptions/listen, by request id
@@ -89,6 +90,7 @@ type place struct {
 // pend is a request that waits for its answer.
 type pend struct {
 	place
+	lane   *lane
 	method string
 	role   Role
 	keys   [2]string
@@ -182,7 +184,7 @@ func (g *Gatherer) laneOf(r *capture.Record, m *jsonrpc.Message) *lane {
 
 func newLane(key string) *lane {
 	return &lane{
-		key: key, live: map[*job]struct{}{}, asks: map[string]*question{}, listens: map[string]*job{},
+		key: key, waiting: map[*pend]struct{}{}, live: map[*job]struct{}{}, asks: map[string]*question{}, listens: map[string]*job{},
 		cursors: map[string][]*job{}, tokens: map[string]*job{},
 	}
 }

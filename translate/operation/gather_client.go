@@ -28,10 +28,11 @@ func (g *Gatherer) request(ln *lane, r *capture.Record, m *jsonrpc.Message) {
 	if r.Stream != "" {
 		g.streams[r.Stream] = at
 	}
-	p := &pend{place: at, method: m.Method, role: role, keys: [2]string{exchangeKey(r, m.ID), laneKey(ln, m.ID)}}
+	p := &pend{place: at, lane: ln, method: m.Method, role: role, keys: [2]string{exchangeKey(r, m.ID), laneKey(ln, m.ID)}}
 	for _, key := range p.keys {
 		g.pending[key] = p
 	}
+	ln.waiting[p] = struct{}{}
 	if token, ok := keyOf(facts.Token); ok {
 		if j.tokens == nil {
 			j.tokens = map[string]struct{}{}

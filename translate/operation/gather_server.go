@@ -48,6 +48,7 @@ func (g *Gatherer) settled(p *pend) {
 			delete(g.pending, key)
 		}
 	}
+	delete(p.lane.waiting, p)
 }
 
 // reply takes a server's response.
@@ -56,12 +57,8 @@ func (g *Gatherer) reply(ln *lane, r *capture.Record, m *jsonrpc.Message) {
 	if p == nil && !m.ID.IsZero() {
 		p = g.pending[laneKey(ln, m.ID)]
 	}
-	if p == nil && m.ID.IsZero() { // of an error: it answers what the exchange asked
-		if at, ok := g.streams[r.Stream]; ok {
-			if msg := at.job.op.Parts[at.part].Msg; msg != nil && msg.Kind == jsonrpc.Request {
-				p = g.pending[exchangeKey(at.job.op.Parts[at.part].Record, msg.ID)]
-			}
-		}
+	if p == nil && m.ID.IsZero() {
+		p = g.nameless(ln, r)
 	}
 	if p == nil {
 		g.stray(ln, r, m)
@@ -79,6 +76,22 @@ func (g *Gatherer) reply(ln *lane, r *capture.Record, m *jsonrpc.Message) {
 	default:
 		g.looked(p, r, m)
 	}
+}
+
+// nameless finds what an error without an id answers: what its exchange asked,
+// else the only request of its connection without an answer.
+func (g *Gatherer) nameless(ln *lane, r *capture.Record) *pend {
+	if at, ok := g.streams[r.Stream]; ok {
+		if msg := at.job.op.Parts[at.part].Msg; msg != nil && msg.Kind == jsonrpc.Request {
+			return g.pending[exchangeKey(at.job.op.Parts[at.part].Record, msg.ID)]
+		}
+	}
+	if r.Conn != "" && len(ln.waiting) == 1 {
+		for p := range ln.waiting {
+			return p
+		}
+	}
+	return nil
 }
 
 // named learns the session from the first answer that tells it.

@@ -198,6 +198,19 @@ var gatherCases = []struct{ name, text, want string }{
 3 call ping legacy ok after[2] | request reply>0 | {}
 4 notice  legacy ok after[3] | request
 `},
+	{"an error without id on a connection", `
+@ conn=c transport=stdio
+> - 1 server/discover {}
+< - null ! {"code":-32000,"message":"not initialized"}
+> - 2 ping
+> - 3 ping
+< - null ! {"code":-32000,"message":"which?"}
+`, `
+1 open server/discover modern error | request reply>0 | {"code":-32000,"message":"not initialized"}
+2 call ping legacy unfinished after[1] | request
+3 call ping legacy unfinished after[1] | request
+4 notice  legacy ok after[1] | request
+`},
 	{"refused by HTTP", legacyOpen + `
 > a 1 tools/call {"name":"x"}
 < a 401
