@@ -372,4 +372,7 @@ func (x *exchange) finish() {
 	if x.status > 0 {
 		x.s.o.Metrics.Request(x.caller.Era, x.r.Method, x.status, time.Since(x.start))
 	}
+	if givenUp(x.r) {
+		x.s.o.Logger.Warn("closed an HTTP/2 connection: its client resets too many requests", "address", x.r.RemoteAddr)
+	}
 }

@@ -58,6 +58,7 @@ func newServer(o Options, guard *Guard) *Server {
 	protocols.SetUnencryptedHTTP2(true)
 	s.http = &http.Server{
 		Handler:           s,
+		ConnContext:       s.watchResets,
 		Protocols:         protocols,
 		ReadHeaderTimeout: o.Limits.HeaderTimeout,
 		IdleTimeout:       o.Limits.IdleTimeout,

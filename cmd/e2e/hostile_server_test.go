@@ -151,7 +151,7 @@ func serverCases() []serverCase {
 
 // Whatever a server does to a call: the client gets one answer with the right
 // status, and others' calls go on.
-func TestHostileServers(t *testing.T) {
+func TestSafetyS51_HostileServers(t *testing.T) {
 	for _, pair := range pairings {
 		t.Run(pair.name, func(t *testing.T) {
 			table := map[string]func(c *scriptCall){}

@@ -300,7 +300,7 @@ var outcomes = map[translate.Era][]string{
 // Each input of the table, over every pair: one answer with the right status
 // and code, under the request's own id, at bounded cost, and a client that
 // behaves goes on as before.
-func TestHostileInputs(t *testing.T) {
+func TestSafetyS51_HostileInputs(t *testing.T) {
 	for _, pair := range pairings {
 		t.Run(pair.name, func(t *testing.T) {
 			url, server := countedPeer(t, pair.server, peers.ServerOptions{})

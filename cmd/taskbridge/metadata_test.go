@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -89,8 +90,35 @@ func TestCaseB36_NoMetadata(t *testing.T) {
 	}
 }
 
+// What a challenge names is never fetched: the metadata served is the configured
+// server's own.
+func TestSafetyS19_NamedInAChallenge(t *testing.T) {
+	var asked atomic.Int32
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked.Add(1) }))
+	defer elsewhere.Close()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/.well-known/", document)
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+elsewhere.URL+`/latest/meta-data"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	srv := httptest.NewServer(mux)
+	defer srv.Close()
+	s := serve(t, "--upstream", srv.URL+"/mcp", "--upstream-era", "modern", "--public-url", "https://gw.example/mcp", "--allowed-host", "127.0.0.1")
+	status, header, _ := ask(t, http.MethodPost, s.url, modernHeader, discoverCall)
+	if got := header.Get("Www-Authenticate"); status != 401 || strings.Contains(got, elsewhere.URL) {
+		t.Errorf("%d %q", status, got)
+	}
+	if status, _, body := ask(t, http.MethodGet, strings.TrimSuffix(s.url, "/mcp")+"/.well-known/oauth-protected-resource/mcp", nil, ""); status != 200 || !strings.Contains(body, "as.example") {
+		t.Errorf("metadata: %d %s", status, body)
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("%d requests went where the challenge points", n)
+	}
+}
+
 // Metadata that is not the server's own is not passed on.
-func TestResourceMetadata_Refused(t *testing.T) {
+func TestSafetyS19_MetadataRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		write  http.HandlerFunc
