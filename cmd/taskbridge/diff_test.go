@@ -125,7 +125,8 @@ func TestDiffReports(t *testing.T) {
 	junit := filepath.Join(dir, "junit.xml")
 	code, stdout, stderr := runDiff(t, nil, a, b, "--json", "-", "--junit", junit, "--html", page)
 	var out struct{ Verdict string }
-	if code != 1 || json.Unmarshal([]byte(stdout), &out) != nil || out.Verdict != "different" || !strings.Contains(stderr, "1 different") {
+	if code != 1 || json.Unmarshal([]byte(stdout), &out) != nil || out.Verdict != "different" || !strings.Contains(stderr, "1 different") ||
+		!strings.Contains(stderr, `{"error":{"code":"different","message":"different: 1 of 3 operations"`) {
 		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
 	}
 	for name, want := range map[string]string{junit: "<failure", page: "Content-Security-Policy", kept: "mine"} {

@@ -151,6 +151,9 @@ func wantsJSON(cmd *cobra.Command) bool {
 		return false
 	}
 	f := cmd.Flags().Lookup("json")
+	if f != nil && f.Value.Type() == "string" { // the name of a file
+		return f.Value.String() != ""
+	}
 	return f != nil && f.Value.String() == "true"
 }
 
