@@ -22,7 +22,11 @@ func (d *drive) cancels(first *exchange, stop context.CancelFunc) {
 		after, last := d.before(i)
 		gap := p.Record.Time.Sub(last)
 		d.wg.Go(func() {
-			if d.waitSigns(d.ctx, after, d.r.o.Timeout/2) && wait(d.ctx, d.r.pause(gap)) {
+			reached := d.waitSigns(d.ctx, after, d.r.o.Timeout/2)
+			if !reached && (p.Msg == nil || p.Msg.Method != "tasks/cancel" || d.taskEnded()) {
+				return // there is nothing to cancel any more
+			}
+			if wait(d.ctx, d.r.pause(gap)) {
 				d.cancel(i, stop)
 			}
 		})
@@ -39,14 +43,22 @@ func (d *drive) cancels(first *exchange, stop context.CancelFunc) {
 }
 
 // before is what had been heard when part i was sent, and when the last of it.
+// What came on the session's own stream is heard there again, if at all.
 func (d *drive) before(i int) (signs, time.Time) {
 	var s signs
 	last := d.op.Began
+	own := map[string]bool{}
 	for _, p := range d.op.Parts[:i] {
+		if p.Record.Dir == translate.ToServer {
+			own[p.Record.Stream] = true
+		}
 		if p.Record.Dir != translate.ToClient || p.Msg == nil {
 			continue
 		}
 		last = p.Record.Time
+		if !own[p.Record.Stream] {
+			continue
+		}
 		switch p.Msg.Kind {
 		case jsonrpc.Request:
 			s.asks++
@@ -93,6 +105,13 @@ func (d *drive) cancel(i int, stop context.CancelFunc) {
 
 // cancelledWithin is how long the answer to a cancelled call is waited for.
 const cancelledWithin = time.Second
+
+// taskEnded: the server has said so.
+func (d *drive) taskEnded() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.signs.ended
+}
 
 // gone: the task was cancelled, and the recorded client did not look at it
 // again.

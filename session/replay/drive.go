@@ -26,6 +26,7 @@ type drive struct {
 
 	opened chan struct{} // of a Listen: closed once the server has taken it
 	over   chan struct{} // closed when what the server says has come to its end
+	beside time.Duration // of a Close: how long others had been under way
 
 	mu     sync.Mutex // protects the fields below
 	notes  []string
@@ -218,8 +219,13 @@ func (d *drive) initialized() {
 	}
 }
 
+// close ends the session. What is still under way in it then is ended by that,
+// as it was in the capture, so it is given the time to get there.
 func (d *drive) close() {
 	first := d.op.First()
+	if !wait(d.ctx, d.r.pause(d.beside)) {
+		return
+	}
 	d.c.stop()
 	e := &exchange{c: d.c, d: d, ctx: d.ctx}
 	e.delete(first.Record)

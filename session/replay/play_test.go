@@ -83,6 +83,19 @@ func TestCancels(t *testing.T) {
 				if r, err = c.Call(t.Context(), "tasks/cancel", map[string]string{"taskId": made.Task.TaskID}); err != nil || r.Err() != nil {
 					t.Fatal(err, r.Err())
 				}
+				// One whose status was told on the session's stream before.
+				if err := c.OpenGET(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				params["arguments"] = map[string]any{"seconds": 40}
+				if r, err = c.Call(t.Context(), "tools/call", params); err != nil {
+					t.Fatal(err)
+				}
+				_ = r.Decode(&made)
+				time.Sleep(25 * time.Second)
+				if r, err = c.Call(t.Context(), "tasks/cancel", map[string]string{"taskId": made.Task.TaskID}); err != nil || r.Err() != nil {
+					t.Fatal(err, r.Err())
+				}
 				_ = c.Close()
 			}
 			bubble(t, func(t *testing.T) {
@@ -95,12 +108,52 @@ func TestCancels(t *testing.T) {
 						n++
 					}
 				}
-				if n != 2 {
-					t.Errorf("%d operations were cancelled, want 2", n)
+				if n != 3 {
+					t.Errorf("%d operations were cancelled, want 3", n)
 				}
 			})
 		})
 	}
+}
+
+// TestEndOfSession: a call that the client's own DELETE ended is ended so again.
+func TestEndOfSession(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ops := recorded(t, newPeer("legacy"), func(hc *http.Client) {
+			c := &peers.LegacyClient{URL: testURL, HTTP: hc}
+			if _, err := c.Initialize(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			h := http.Header{"Mcp-Session-Id": {c.SessionID()}}
+			var calls sync.WaitGroup
+			calls.Go(func() {
+				_, _ = c.Call(t.Context(), "tools/call", tool("slow_plain", map[string]any{"seconds": 5000}))
+			})
+			time.Sleep(10 * time.Second)
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodDelete, testURL, nil)
+			req.Header = h
+			resp, err := hc.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			calls.Wait()
+			_ = c.Close()
+		})
+		calls := 0
+		for _, p := range replayed(t, newPeer("legacy"), ops, replay.Options{}) {
+			if p.Op.Name != "slow_plain" {
+				continue
+			}
+			calls++
+			if p.Op.Outcome == operation.Unfinished || p.New == nil || p.New.Outcome != p.Op.Outcome {
+				t.Errorf("%s, then %+v %q", p.Op.Outcome, p.New, p.Notes)
+			}
+		}
+		if calls != 1 {
+			t.Errorf("%d calls", calls)
+		}
+	})
 }
 
 // TestWithoutTheBeginning: a capture that began in the middle of a session is

@@ -227,6 +227,7 @@ func (s *schedule) start(ctx context.Context) time.Duration {
 // begin does an operation in a goroutine of its own.
 func (s *schedule) begin(ctx context.Context, n *node) {
 	n.drive = newDrive(s.r, n.client.client, n.step.Op)
+	n.drive.beside = n.client.beside(n.step.Op)
 	s.wg.Go(func() {
 		d := n.drive
 		finished := make(chan struct{})
@@ -340,6 +341,22 @@ func (c *party) done(l *node) <-chan struct{} {
 		}
 	}()
 	return out
+}
+
+// beside is how long before close the last of those began that were under way
+// when it came; 0: none was.
+func (c *party) beside(close *operation.Operation) time.Duration {
+	var last time.Time
+	for _, n := range c.nodes {
+		op := n.step.Op
+		if op.Kind != operation.Listen && op.N < close.N && (op.Ended.IsZero() || !op.Ended.Before(close.Began)) && op.Began.After(last) {
+			last = op.Began
+		}
+	}
+	if close.Kind != operation.Close || last.IsZero() {
+		return 0
+	}
+	return close.Began.Sub(last)
 }
 
 // busy needs c.mu.
