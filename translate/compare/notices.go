@@ -163,11 +163,25 @@ func (d *differ) presence(method string) {
 	}
 	x := Difference{Path: "$.notices", Kind: KindNoNotice, Severity: Worse, Text: "the server no longer sends such notices", Was: method}
 	for _, r := range missingNotices {
-		if r.method == method && r.cross == d.cross {
-			x.Severity, x.Text = r.severity, "no such notices: "+r.why
+		if (r.method == "" || r.method == method) && d.during(r.when) {
+			x.Severity, x.Text = Note, "no such notices: "+r.why
+			break
 		}
 	}
 	d.add(x)
+}
+
+// during says that a condition of missingNotices holds.
+func (d *differ) during(when string) bool {
+	switch when {
+	case acrossEra:
+		return d.cross
+	case onListen:
+		return d.a.Kind == operation.Listen
+	case whileATask:
+		return d.a.Kind == operation.Task || d.b.Kind == operation.Task
+	}
+	return true
 }
 
 // sequence compares all notices of one method.

@@ -145,23 +145,29 @@ var ranks = map[operation.Outcome]int{
 	operation.Unfinished: 4,
 }
 
+// When a row of missingNotices applies.
+const (
+	anywhere   = ""
+	acrossEra  = "across eras"
+	whileATask = "while a task runs"
+	onListen   = "on a stream of the session's"
+)
+
 // noticeRow says what it means that a kind of notice, of which there were some,
-// is missing altogether.
+// is missing altogether. Without a row it is worse.
 type noticeRow struct {
-	method string
-	// cross: where the eras differ.
-	cross    bool
-	severity Severity
-	why      string
+	method string // empty: any
+	when   string
+	why    string
 }
 
+// missingNotices are those it is only a note about.
 var missingNotices = []noticeRow{
-	{"notifications/message", true, Note, "a log line crosses eras only where one call is in flight (loss log_line)"},
-	{"notifications/progress", true, Note, "progress of a task is its status message there"},
-	{"notifications/tasks", true, Note, "each era tells of tasks in its own way"},
-	{"notifications/tasks/status", true, Note, "each era tells of tasks in its own way"},
-	{"notifications/tasks", false, Note, "sent at the server's choice"},
-	{"notifications/tasks/status", false, Note, "sent at the server's choice"},
+	{"notifications/message", acrossEra, "a log line crosses eras only where one call is in flight (loss log_line)"},
+	{"notifications/message", onListen, "log lines of a session come as they come"},
+	{"notifications/tasks", anywhere, "servers tell of tasks where they choose to"},
+	{"notifications/tasks/status", anywhere, "servers tell of tasks where they choose to"},
+	{"", whileATask, "what is seen of a task depends on when it is looked at, and who listens"},
 }
 
 // housekeeping: what clients do for themselves, and bridges for them. One more

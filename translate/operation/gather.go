@@ -58,6 +58,7 @@ type lane struct {
 	frontier []int
 	calls    []*job               // that may ask, by the order begun; ended ones leave from the end
 	waiting  map[*pend]struct{}   // requests toward the server without an answer
+	flying   int                  // of calls: how many have no answer
 	live     map[*job]struct{}    // tasks that have not ended
 	asks     map[string]*question // the server's requests without an answer, by id
 	listens  map[string]*job      // subscriptions/listen, by request id
@@ -74,6 +75,7 @@ type job struct {
 	ended   bool
 	given   bool // a reply settled a plain call; or a payload came
 	cancel  bool
+	flying  bool // counted in its lane
 	pollErr []byte
 	open    map[string]int      // questions without an answer, by key
 	asked   map[string]struct{} // keys a task has shown
@@ -258,6 +260,7 @@ func (g *Gatherer) end(j *job, r *capture.Record) {
 	}
 	j.ended = true
 	ln := j.lane
+	j.land()
 	next := make([]int, 0, len(ln.frontier)+1)
 	for _, n := range ln.frontier {
 		if !slices.Contains(j.op.After, n) {
@@ -269,6 +272,14 @@ func (g *Gatherer) end(j *job, r *capture.Record) {
 		next = next[len(next)-maxFrontier:]
 	}
 	ln.frontier = next
+}
+
+// land takes j out of the calls in flight.
+func (j *job) land() {
+	if j.flying {
+		j.flying = false
+		j.lane.flying--
+	}
 }
 
 // inFlight is the latest call that may ask and has no answer yet.

@@ -16,6 +16,8 @@ func (g *Gatherer) request(ln *lane, r *capture.Record, m *jsonrpc.Message) {
 		j, role = g.begin(ln, r, m, kindOf(m.Method), m.Method, nameOf(m, facts)), RoleRequest
 		if translate.CanRequireInput(m.Method) {
 			ln.calls = append(ln.calls, j)
+			j.flying = true
+			ln.flying++
 		}
 		if m.Method == "initialize" {
 			j.op.Client = clientOf(m.Params().Get("clientInfo"))

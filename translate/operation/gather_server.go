@@ -253,8 +253,8 @@ func (g *Gatherer) notice(ln *lane, r *capture.Record, m *jsonrpc.Message) {
 	if id, ok := keyOf(params.Get("_meta").Get(translate.MetaSubscription)); j == nil && ok {
 		j = ln.listens[id]
 	}
-	if j == nil && role != RoleOther {
-		j = ln.inFlight()
+	if j == nil && role != RoleOther && ln.flying == 1 {
+		j = ln.inFlight() // of several nobody can say which
 	}
 	if j == nil {
 		g.stray(ln, r, m)

@@ -10,6 +10,7 @@ import (
 func (g *Gatherer) became(j *job, r *capture.Record, task jsonrpc.Value) {
 	id, _ := task.Get("taskId").Str()
 	j.op.Kind, j.op.TaskID = Task, id
+	j.land()
 	g.tasks[j.lane.key+"\n"+id] = j
 	g.tasks["principal "+j.op.Principal+"\n"+id] = j
 	if !j.ended {

@@ -198,6 +198,21 @@ var gatherCases = []struct{ name, text, want string }{
 3 call ping legacy ok after[2] | request reply>0 | {}
 4 notice  legacy ok after[3] | request
 `},
+	{"log lines on a connection", `
+@ conn=c transport=stdio
+> - 1 tools/call {"name":"a"}
+< - - notifications/message {"level":"info","data":"a's"}
+> - 2 tools/call {"name":"b","_meta":{"progressToken":5}}
+< - - notifications/message {"level":"info","data":"whose?"}
+< - - notifications/progress {"progressToken":5,"progress":1}
+< - 1 = {"content":[]}
+< - - notifications/message {"level":"info","data":"b's"}
+< - 2 = {"content":[]}
+`, `
+1 call tools/call a legacy ok | request log reply>0 | {"content":[]}
+2 call tools/call b legacy ok | request progress log reply>0 | {"content":[]}
+3 notice notifications/message legacy ok | request
+`},
 	{"an error without id on a connection", `
 @ conn=c transport=stdio
 > - 1 server/discover {}
