@@ -210,8 +210,9 @@ func (s *clientLink) message(m *jsonrpc.Message, b *linkBatch) {
 		s.o.Logger.Debug("dropped a message of the client", "why", detail)
 		return
 	}
-	s.say(m, caller)
+	taken := s.say(m, caller)
 	if m.Method == "notifications/initialized" && caller.Era != translate.Modern {
+		s.accepted(taken)
 		s.mu.Lock()
 		s.legacy.ready = true
 		s.mu.Unlock()
@@ -335,11 +336,14 @@ func (s *clientLink) inbound(stream string, m *jsonrpc.Message, caller session.C
 	}}
 }
 
-// say hands over what gets no answer.
-func (s *clientLink) say(m *jsonrpc.Message, caller session.Caller) {
+// say hands over what gets no answer. The channel is closed when it was taken,
+// or not to be.
+func (s *clientLink) say(m *jsonrpc.Message, caller session.Caller) <-chan struct{} {
+	taken := make(chan struct{})
 	stream := s.o.Hub.NewStream()
 	s.o.Hub.Client(s.ctx, s.inbound(stream.ID, m, caller, http.MethodPost), stream)
 	s.wg.Go(func() {
+		defer close(taken)
 		defer stream.Gone()
 		for {
 			if out, ok := stream.Next(s.ctx); !ok || out.Final {
@@ -347,6 +351,7 @@ func (s *clientLink) say(m *jsonrpc.Message, caller session.Caller) {
 			}
 		}
 	})
+	return taken
 }
 
 // pump writes what comes back for f.

@@ -180,16 +180,43 @@ func (s *clientLink) renewFrom(lost string) bool {
 	if ok {
 		s.greeted(out)
 	}
+	s.mu.Unlock()
+	if ok && ready {
+		s.initialized()
+	}
+	s.mu.Lock()
 	s.legacy.renewing = nil
 	s.mu.Unlock()
 	close(done)
 	if ok && ready {
-		if m, err := jsonrpc.Decode(jsonrpc.NewNotification("notifications/initialized", nil), jsonrpc.Limits{}); err == nil {
-			s.say(m, s.legacyCaller())
-		}
 		s.repeat()
 	}
 	return ok
+}
+
+// initializedFor is how long a server may take to accept
+// notifications/initialized before requests follow it all the same.
+const initializedFor = 5 * time.Second
+
+// initialized says in the client's place that a new session may begin. Nothing
+// is sent in it before (2025-11-25 basic/lifecycle, Initialization).
+func (s *clientLink) initialized() {
+	m, err := jsonrpc.Decode(jsonrpc.NewNotification("notifications/initialized", nil), jsonrpc.Limits{})
+	if err == nil {
+		s.accepted(s.say(m, s.legacyCaller()))
+	}
+}
+
+// accepted waits until the server took notifications/initialized: what the client
+// says next must not overtake it.
+func (s *clientLink) accepted(taken <-chan struct{}) {
+	t := time.NewTimer(initializedFor)
+	defer t.Stop()
+	select {
+	case <-taken:
+	case <-t.C:
+	case <-s.ctx.Done():
+	}
 }
 
 // repeat tells a new session what the client told the lost one.

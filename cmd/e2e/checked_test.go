@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	recording "taskbridge/session/record"
 	"taskbridge/translate"
 	"taskbridge/translate/capture"
 	"taskbridge/translate/check"
@@ -35,16 +38,23 @@ const checkedRecords = 4096
 
 func newChecked(t testing.TB) *checked {
 	k := &checked{t: t, line: 1, peers: map[string]int{}, records: map[int]string{}}
-	k.c = check.New(check.Options{}, func(f check.Finding) {
-		if f.Side == check.Proxy {
-			k.ours = append(k.ours, f)
-			return
-		}
-		k.peers[fmt.Sprintf("%s: %s %s: %s", f.Side, f.Severity, f.Rule.ID, f.Message)]++
-	})
+	k.c = check.New(check.Options{}, k.took)
 	k.toFile()
 	t.Cleanup(k.finish)
 	return k
+}
+
+func (k *checked) took(f check.Finding) {
+	if f.Side == check.Proxy {
+		k.ours = append(k.ours, f)
+		return
+	}
+	k.peers[fmt.Sprintf("%s: %s %s: %s", f.Side, f.Severity, f.Rule.ID, f.Message)]++
+}
+
+func (k *checked) keep(r *capture.Record) {
+	k.records[r.Line] = fmt.Sprintf("%s leg, %s, stream %s, %s %d, session %s: %.600s", r.Leg, r.Dir, r.Stream, r.Verb, r.Status, r.Session, r.Msg)
+	delete(k.records, r.Line-checkedRecords)
 }
 
 // toFile also writes the capture where TASKBRIDGE_E2E_CAPTURES names a folder.
@@ -53,8 +63,7 @@ func (k *checked) toFile() {
 	if dir == "" {
 		return
 	}
-	name := regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(k.t.Name(), ".")
-	f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", name, time.Now().UnixNano())), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, captureName(k.t)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -62,6 +71,11 @@ func (k *checked) toFile() {
 	if k.w, err = capture.NewWriter(f, capture.Header{By: "taskbridge e2e"}); err != nil {
 		k.t.Fatal(err)
 	}
+}
+
+func captureName(t testing.TB) string {
+	name := regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(t.Name(), ".")
+	return fmt.Sprintf("%s-%d.jsonl", name, time.Now().UnixNano())
 }
 
 // tap is what one of several runners shows: their names of streams and
@@ -99,8 +113,7 @@ func (c *checkedTap) Frame(f translate.Frame) {
 			k.t.Error(err)
 		}
 	}
-	k.records[k.line] = fmt.Sprintf("%s leg, %s, stream %s, %s %d, session %s: %.600s", r.Leg, r.Dir, r.Stream, r.Verb, r.Status, r.Session, r.Msg)
-	delete(k.records, k.line-checkedRecords)
+	k.keep(&r)
 }
 
 func (k *checked) finish() {
@@ -125,4 +138,42 @@ func (k *checked) finish() {
 			k.t.Error(err)
 		}
 	}
+}
+
+// checkedFile is a name for a recording, which is checked when the test ends
+// and whatever is started later has ended.
+func checkedFile(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("TASKBRIDGE_E2E_CAPTURES")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	name := filepath.Join(dir, captureName(t))
+	t.Cleanup(func() {
+		file, err := recording.Open(name, nil)
+		if errors.Is(err, os.ErrNotExist) {
+			return // nothing was started
+		}
+		if err != nil {
+			t.Errorf("the recording: %v", err)
+			return
+		}
+		defer file.Close()
+		k := &checked{t: t, peers: map[string]int{}, records: map[int]string{}}
+		k.c = check.New(check.OptionsFor(file.Header()), k.took)
+		for {
+			r, err := file.Next()
+			if err == io.EOF || errors.Is(err, capture.ErrNotWhole) {
+				break
+			}
+			if err != nil {
+				t.Errorf("the recording: %v", err)
+				return
+			}
+			k.c.Record(&r)
+			k.keep(&r)
+		}
+		k.finish()
+	})
+	return name
 }
