@@ -15,7 +15,7 @@ import (
 // session of B a session of A is compared with is found by what happens in them.
 // What stays over is missing from B or extra in it.
 func Captures(a, b []*operation.Operation, o Options) *Report {
-	m := &matcher{cross: eras(a) != eras(b), o: o, mate: map[*operation.Operation]*operation.Operation{}, keys: map[*operation.Operation]string{}}
+	m := &matcher{cross: eras(a) != eras(b), o: o, digests: map[*operation.Operation]string{}, mate: map[*operation.Operation]*operation.Operation{}, keys: map[*operation.Operation]string{}}
 	for _, op := range slices.Concat(a, b) {
 		m.keys[op] = m.key(op)
 	}
@@ -33,10 +33,11 @@ func eras(ops []*operation.Operation) (e uint8) {
 }
 
 type matcher struct {
-	cross bool
-	o     Options
-	keys  map[*operation.Operation]string
-	mate  map[*operation.Operation]*operation.Operation // both ways
+	cross   bool
+	o       Options
+	keys    map[*operation.Operation]string
+	digests map[*operation.Operation]string               // of what came
+	mate    map[*operation.Operation]*operation.Operation // both ways
 }
 
 // key is equal for operations in which a client wants the same.
@@ -100,37 +101,43 @@ func lanes(ops []*operation.Operation) (out []*lane) {
 	return out
 }
 
-// byLane pairs sessions, those that are equal in requests and outcomes first,
-// then those equal in requests, then the most alike.
+// byLane pairs sessions: those that are equal in requests and in what came of
+// them first, then the most alike.
 func (m *matcher) byLane(a, b []*operation.Operation) {
 	left, right := lanes(a), lanes(b)
-	signs := []func(*operation.Operation) string{
-		func(op *operation.Operation) string { return m.keys[op] + m.came(op) },
-		func(op *operation.Operation) string { return m.keys[op] },
+	if len(left) > 1 && len(right) > 1 {
+		m.equal(left, right, func(op *operation.Operation) string { return m.keys[op] + m.came(op) })
 	}
-	if len(left) == 1 || len(right) == 1 {
-		signs = nil
+	left, right = unused(left), unused(right)
+	if len(left) == 1 && len(right) == 1 {
+		m.join(left[0], right[0])
+		return
 	}
-	for _, sign := range signs {
-		waiting := map[[sha256.Size]byte][]*lane{}
-		for _, l := range right {
-			if !l.used {
-				key := l.sign(sign)
-				waiting[key] = append(waiting[key], l)
-			}
-		}
-		for _, l := range left {
-			if l.used {
-				continue
-			}
-			key := l.sign(sign)
-			if list := waiting[key]; len(list) > 0 {
-				waiting[key] = list[1:]
-				m.join(l, list[0])
-			}
-		}
+	if len(left)*len(right) > maxAlike { // too many to weigh each against each
+		m.equal(left, right, func(op *operation.Operation) string { return m.keys[op] })
+		return
 	}
 	m.alike(left, right)
+}
+
+func unused(lanes []*lane) []*lane {
+	return slices.DeleteFunc(lanes, func(l *lane) bool { return l.used })
+}
+
+// equal pairs the sessions that have the same sign.
+func (m *matcher) equal(left, right []*lane, sign func(*operation.Operation) string) {
+	waiting := map[[sha256.Size]byte][]*lane{}
+	for _, l := range right {
+		key := l.sign(sign)
+		waiting[key] = append(waiting[key], l)
+	}
+	for _, l := range left {
+		key := l.sign(sign)
+		if list := waiting[key]; len(list) > 0 {
+			waiting[key] = list[1:]
+			m.join(l, list[0])
+		}
+	}
 }
 
 // sign is a digest of a session's operations. Their order counts only as far as
@@ -150,10 +157,14 @@ func (l *lane) sign(of func(*operation.Operation) string) [sha256.Size]byte {
 
 // came is a digest of what came of an operation.
 func (m *matcher) came(op *operation.Operation) string {
+	if known, ok := m.digests[op]; ok {
+		return known
+	}
 	doc := document(op, m.cross, m.o.Ignore)
 	doc.drop("notices")
 	digest := doc.digest(!m.o.IgnoreNumberSpelling)
-	return string(digest[:])
+	m.digests[op] = string(digest[:])
+	return m.digests[op]
 }
 
 func (m *matcher) join(l, r *lane) {
@@ -164,25 +175,15 @@ func (m *matcher) join(l, r *lane) {
 // maxAlike bounds the pairs of sessions that are weighed against each other.
 const maxAlike = 1 << 20
 
-// alike pairs what is left by how many requests two sessions have in common.
+// alike pairs sessions by how much they have in common: requests, and requests
+// of which the same came.
 func (m *matcher) alike(left, right []*lane) {
-	left = slices.DeleteFunc(slices.Clone(left), func(l *lane) bool { return l.used })
-	right = slices.DeleteFunc(slices.Clone(right), func(l *lane) bool { return l.used })
-	if len(left)*len(right) > maxAlike {
-		return // by request alone, then
-	}
 	counts := make([]map[string]int, len(right))
 	for i, r := range right {
-		counts[i] = map[string]int{}
-		for _, op := range r.ops {
-			counts[i][m.keys[op]]++
-		}
+		counts[i] = m.count(r)
 	}
 	for _, l := range left {
-		mine := map[string]int{}
-		for _, op := range l.ops {
-			mine[m.keys[op]]++
-		}
+		mine := m.count(l)
 		best, most := -1, 0
 		for i, r := range right {
 			if r.used {
@@ -202,21 +203,50 @@ func (m *matcher) alike(left, right []*lane) {
 	}
 }
 
-// inOrder matches what has no mate yet, by key, in the order begun.
+// count counts a session's requests, and each again with what came of it.
+func (m *matcher) count(l *lane) map[string]int {
+	out := map[string]int{}
+	for _, op := range l.ops {
+		out[m.keys[op]]++
+		out[m.keys[op]+m.came(op)]++
+	}
+	return out
+}
+
+// inOrder matches what has no mate yet, by key, in the order begun. Where there
+// is no session there is no order either: then those of which the same came
+// belong together.
 func (m *matcher) inOrder(a, b []*operation.Operation) {
+	crowded := map[string]int{}
+	for _, op := range b {
+		crowded[m.keys[op]]++
+	}
+	m.match(a, b, func(op *operation.Operation) string {
+		if op.Session != "" || op.Conn != "" || crowded[m.keys[op]] < 2 {
+			return ""
+		}
+		return m.keys[op] + m.came(op)
+	})
+	m.match(a, b, func(op *operation.Operation) string { return m.keys[op] })
+}
+
+// match pairs what has no mate and the same key, in order; none with "".
+func (m *matcher) match(a, b []*operation.Operation, key func(*operation.Operation) string) {
 	waiting := map[string][]*operation.Operation{}
 	for _, op := range b {
 		if m.mate[op] == nil {
-			waiting[m.keys[op]] = append(waiting[m.keys[op]], op)
+			waiting[key(op)] = append(waiting[key(op)], op)
 		}
 	}
 	for _, op := range a {
-		list := waiting[m.keys[op]]
-		if m.mate[op] != nil || len(list) == 0 {
+		if m.mate[op] != nil {
 			continue
 		}
-		waiting[m.keys[op]] = list[1:]
-		m.mate[op], m.mate[list[0]] = list[0], op
+		k := key(op)
+		if list := waiting[k]; k != "" && len(list) > 0 {
+			waiting[k] = list[1:]
+			m.mate[op], m.mate[list[0]] = list[0], op
+		}
 	}
 }
 
