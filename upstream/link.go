@@ -109,6 +109,7 @@ type links struct {
 	cut context.CancelCauseFunc
 
 	streams, started atomic.Int64
+	down             atomic.Bool
 
 	mu      sync.Mutex // protects the fields below
 	closed  bool
@@ -184,20 +185,9 @@ func (s *links) background(f func()) {
 	s.wg.Go(f)
 }
 
-// Down says that a link has ended early and none has been made since.
-func (s *links) Down() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.pipes) > 0 {
-		return false
-	}
-	for _, p := range s.pauses.Values() {
-		if p.times > 0 {
-			return true
-		}
-	}
-	return false
-}
+// Down says that a link has ended by itself, or could not be made, and the server
+// has answered over none since.
+func (s *links) Down() bool { return s.down.Load() }
 
 func (s *links) fail(kind session.Fail, err error) *session.DialError {
 	return &session.DialError{Fail: kind, Upstream: s.o.Name, Err: err}

@@ -84,6 +84,7 @@ func (s *links) wait(ctx context.Context, principal session.Principal) error {
 
 // early notes that a link ended too soon, or could not be made.
 func (s *links) early(principal session.Principal) {
+	s.down.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held, _ := s.pauses.Get(principal)
@@ -123,6 +124,11 @@ func (s *links) buried(p *pipe, why error) (g *grave) {
 		return g
 	}
 	s.log.Warn("a "+s.o.noun+" ended by itself", s.o.kind, p.name, "why", why.Error())
+	s.mu.Lock()
+	if len(s.pipes) == 0 {
+		s.down.Store(true)
+	}
+	s.mu.Unlock()
 	if time.Since(began) < steady {
 		s.early(owner)
 		return g

@@ -112,6 +112,7 @@ func respell(e *jsonrpc.Edit, m *jsonrpc.Message) *jsonrpc.Message {
 // response ends the request it answers. One nobody waits for is dropped, so
 // that no answer reaches a caller twice or another's (case S30).
 func (p *pipe) response(m *jsonrpc.Message) {
+	p.s.down.Store(false)
 	id := m.ID
 	if id.IsZero() && m.Kind == jsonrpc.ErrorResponse {
 		id = p.onlyCall()

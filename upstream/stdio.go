@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"taskbridge/session"
@@ -63,7 +64,8 @@ type StdioOptions struct {
 // concurrent use.
 type Stdio struct {
 	*links
-	o StdioOptions
+	o        StdioOptions
+	reviving atomic.Bool
 }
 
 // NewStdio checks o and returns a dialer. It starts nothing.
@@ -112,6 +114,21 @@ func (s *Stdio) Close() error {
 // of processes that would not start are known to StartFailed.
 func (s *Stdio) Probe(ctx context.Context, o ProbeOptions) (Result, error) {
 	return s.links.Probe(ctx, session.Target{Upstream: s.o.Name}, o)
+}
+
+// Revive asks in the background whether the server can be had again, which Down
+// then says. It asks once at a time, and not before the pause after the last
+// failure is over.
+func (s *Stdio) Revive(o ProbeOptions) {
+	if !s.reviving.CompareAndSwap(false, true) {
+		return
+	}
+	s.background(func() {
+		defer s.reviving.Store(false)
+		if _, err := s.Probe(s.ctx, o); err != nil {
+			s.log.Debug("the server process does not come back yet", "error", err)
+		}
+	})
 }
 
 // childChannel is the standard streams of a child.

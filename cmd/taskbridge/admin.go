@@ -11,10 +11,10 @@ import (
 	"taskbridge/downstream"
 )
 
-// newAdmin returns the admin server. It tells nothing that has a name: no
+// newAdmin returns the admin server; unready says why no new work is taken, or "". It tells nothing that has a name: no
 // ids, no URLs, no callers; so a browser page that reached it would learn
 // nothing, and the guard keeps pages out in the first place.
-func newAdmin(ready func() bool, m *metrics, log *slog.Logger) (*http.Server, error) {
+func newAdmin(unready func() string, m *metrics, log *slog.Logger) (*http.Server, error) {
 	guard, err := downstream.NewGuard(downstream.GuardOptions{Loopback: true, RefuseOrigins: true})
 	if err != nil {
 		return nil, err
@@ -22,11 +22,11 @@ func newAdmin(ready func() bool, m *metrics, log *slog.Logger) (*http.Server, er
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if ready() {
-			say(w, http.StatusOK, "ready\n")
+		if why := unready(); why != "" {
+			say(w, http.StatusServiceUnavailable, why+"\n")
 			return
 		}
-		say(w, http.StatusServiceUnavailable, "draining\n")
+		say(w, http.StatusOK, "ready\n")
 	})
 	mux.Handle("GET /metrics", m.handler(log))
 	return &http.Server{

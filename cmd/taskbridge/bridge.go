@@ -69,6 +69,7 @@ type bridge struct {
 	transport io.Closer       // of the dialer
 	http      *upstream.HTTP  // the dialer, where the server is behind a URL
 	child     *upstream.Stdio // where it is a process of ours
+	probe     upstream.ProbeOptions
 	ws        *upstream.WebSocket
 }
 
@@ -113,6 +114,8 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 		Probe:  upstream.ProbeOptions{ClientVersion: info.Version},
 	}
 	if b.child != nil {
+		b.probe = eo.Probe
+		b.probe.Upstream, b.probe.Pin = upstreamName, c.era
 		eo.TTL = childEraTTL
 		eo.Ask = func(ctx context.Context, _ session.Target, o upstream.ProbeOptions) (upstream.Result, error) {
 			return b.child.Probe(ctx, o)
@@ -207,8 +210,18 @@ func stateHandles(ctx context.Context, st session.Store, keys [][]byte) (*sessio
 // behind a URL, and asking costs a process or two (2026-07-28 basic/versioning).
 const childEraTTL = time.Hour
 
-// ready says whether new work is taken, and whether there is a server to do it.
-func (b *bridge) ready() bool { return b.front.Ready() && (b.child == nil || !b.child.Down()) }
+// unready says why no new work should come, or "". Nothing may come before it is
+// well again, so it looks itself whether a server process that ended comes back.
+func (b *bridge) unready() string {
+	switch {
+	case !b.front.Ready():
+		return "draining"
+	case b.child != nil && b.child.Down():
+		b.child.Revive(b.probe)
+		return "the server is down"
+	}
+	return ""
+}
 
 // serve takes connections from ln until drain; it closes ln.
 func (b *bridge) serve(ln net.Listener) error { return b.front.Serve(context.Background(), ln) }

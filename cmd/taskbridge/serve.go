@@ -335,7 +335,7 @@ func (a *app) startAdmin(ctx context.Context, f *serveFlags, fs *pflag.FlagSet, 
 	if f.admin == "" {
 		return func() {}, nil
 	}
-	srv, err := newAdmin(b.ready, c.metrics, c.log)
+	srv, err := newAdmin(b.unready, c.metrics, c.log)
 	if err != nil {
 		return nil, err
 	}

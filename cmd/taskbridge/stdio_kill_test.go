@@ -148,6 +148,55 @@ func TestKill_Child(t *testing.T) {
 	}
 }
 
+// TestCaseB39_Readiness: /readyz is red from the end of the server's process
+// until one answers again, and asks for that itself: where it is red, nobody
+// else would.
+func TestCaseB39_Readiness(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		t.Run(eraName(modern)+" server", func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pids")
+			s := serve(t, append([]string{"-e", pidsVar + "=" + file, "--admin", "127.0.0.1:0"}, peerArgs(t, modern, true)...)...)
+			ready := func() int {
+				status, _, _ := ask(t, "GET", s.admin+"/readyz", nil, "")
+				return status
+			}
+			if got := ready(); got != 200 {
+				t.Errorf("before any call: %d", got)
+			}
+			m := modernClient(t, s.url)
+			greet := func() {
+				t.Helper()
+				r, err := m.Call(t.Context(), "tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "Ada"}})
+				if err != nil || r.Text() != "Hello, Ada!" {
+					t.Errorf("%v %s", err, r.Raw)
+				}
+			}
+			greet()
+			if got := ready(); got != 200 {
+				t.Errorf("while it runs: %d", got)
+			}
+			killChild(t, file)
+			eventually(t, "red", func() bool { return ready() == 503 })
+			if status, _, body := ask(t, "GET", s.admin+"/healthz", nil, ""); status != 200 {
+				t.Errorf("the proxy itself is well: %d %s", status, body)
+			}
+			eventually(t, "green again, without a call", func() bool { return ready() == 200 })
+			greet()
+		})
+	}
+	t.Run("a command that never runs", func(t *testing.T) {
+		s := serve(t, "--admin", "127.0.0.1:0", "--", "sh", "-c", "exit 7")
+		if r, err := modernClient(t, s.url).Call(t.Context(), "tools/list", nil); err == nil && r.Status == 200 {
+			t.Errorf("%s", r.Raw)
+		}
+		for range 50 {
+			if status, _, body := ask(t, "GET", s.admin+"/readyz", nil, ""); status != 503 || body != "the server is down\n" {
+				t.Fatalf("%d %q", status, body)
+			}
+		}
+	})
+}
+
 func killedInCall(t *testing.T, c *lineClient, file string) {
 	t.Helper()
 	if got := c.tool("greet", map[string]any{"name": "Ada"}); got != "Hello, Ada!" {
