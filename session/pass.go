@@ -28,6 +28,8 @@ type passCall struct {
 	Bare    Principal `json:",omitempty"` // whose, of a modern client without headers
 	Revised bool      `json:",omitempty"` // sent at a revision that is not the client's
 	Post    *passPost `json:",omitempty"` // a message of ours that must arrive
+	// Listen is a modern client's that can be sent again.
+	Listen *passListen `json:",omitempty"`
 }
 
 // passDelete is what ends a server's session after ours.
@@ -77,10 +79,16 @@ func (p *passCall) Step(x *Exec, ev Event) {
 			return
 		}
 	case EvTimer:
-		if p.Post != nil {
+		switch {
+		case p.Post != nil:
 			x.Do(Open{Label: "up", Upstream: x.r.upstream, As: p.Post.As, Out: p.Post.Out})
+		case ev.Name == "listen" && p.Listen != nil && !p.up("up"):
+			p.listenAgain(x)
 		}
 	case EvOpened:
+		if p.Begun && p.Listen != nil {
+			break
+		}
 		p.Begun = true
 		if p.Verb == http.MethodPost && p.ID == nil { // accepted, whatever comes with it
 			x.Do(Send{Stream: p.Stream, Out: Out{Final: true, Status: 202}})
@@ -96,7 +104,9 @@ func (p *passCall) Step(x *Exec, ev Event) {
 			p.posted(x, ev)
 			return
 		}
-		p.end(x, ev)
+		if !p.listensAgain(x, ev) {
+			p.end(x, ev)
+		}
 	case EvClientGone:
 		// Modern: the closed stream is the cancel (2026-07-28 basic/patterns/
 		// cancellation). Legacy: it is not (2025-11-25 basic/transports), but a
@@ -171,6 +181,7 @@ func (p *passCall) client(x *Exec, ev Event) {
 			out.Header = p.dressed(x, out)
 		}
 	}
+	p.listens(ev.Caller.Principal, out)
 	x.Do(Open{Label: "up", Upstream: x.r.upstream, As: ev.Caller.Principal, Out: out, Feeds: ev.Label})
 }
 
@@ -211,6 +222,9 @@ func (p *passCall) server(x *Exec, ev Event) {
 		// An answer to something else, or a request where the revision has none
 		// (2026-07-28 streamable-http, Receiving Messages).
 		x.r.metrics.Dropped("answer")
+		return
+	}
+	if p.acknowledged(x, m) {
 		return
 	}
 	raw := m.Raw

@@ -85,10 +85,21 @@ func (p *poolSession) confirmed(x *Exec, uri string, ok bool) {
 	}
 }
 
-// resubscribe is for a new session after the server forgot the old one.
+// resubscribe is for a new session after the server forgot the old one. What
+// changed in between nobody was told, so who listens is told that it may have.
 func (p *poolSession) resubscribe(x *Exec) {
+	var missed [][]byte
+	for _, c := range listChanges {
+		missed = append(missed, jsonrpc.NewNotification(c.method, nil))
+	}
 	for _, uri := range slices.Sorted(maps.Keys(p.Subs)) {
 		p.confirm(x, uri)
+		missed = append(missed, jsonrpc.NewNotification("notifications/resources/updated", jsonrpc.NewObject().Str("uri", uri).Bytes()))
+	}
+	for _, op := range p.Listens {
+		for _, raw := range missed {
+			x.Do(Tell{To: op, Name: "notice", Data: raw})
+		}
 	}
 }
 

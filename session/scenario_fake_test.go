@@ -224,6 +224,7 @@ func (m *fakeMetrics) count(where *map[string]int, what string) {
 var failures = map[string]session.Fail{
 	"unreachable": session.FailUnreachable,
 	"broken":      session.FailBroken,
+	"process":     session.FailProcess,
 	"too-large":   session.FailTooLarge,
 	"redirect":    session.FailRedirect,
 	"busy":        session.FailBusy,

@@ -197,6 +197,35 @@ func TestCaseB39_Readiness(t *testing.T) {
 	})
 }
 
+// TestCaseB39_Listen: a modern client's listen outlives the server's process: it
+// goes on with the next one, and the client is told of what may have changed.
+func TestCaseB39_Listen(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		t.Run(eraName(modern)+" server", func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pids")
+			s := serve(t, append([]string{"-e", pidsVar + "=" + file}, peerArgs(t, modern, true)...)...)
+			heard := make(chan string, 64)
+			sub, err := modernClient(t, s.url).Listen(t.Context(), map[string]any{"toolsListChanged": true}, func(method string, _ json.RawMessage) { heard <- method })
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				killChild(t, file)
+				eventually(t, "told of what may have changed", func() bool {
+					select {
+					case method := <-heard:
+						return method == "notifications/tools/list_changed"
+					case <-sub.Done():
+						t.Fatal("the listen is over")
+					default:
+					}
+					return false
+				})
+			}
+		})
+	}
+}
+
 func killedInCall(t *testing.T, c *lineClient, file string) {
 	t.Helper()
 	if got := c.tool("greet", map[string]any{"name": "Ada"}); got != "Hello, Ada!" {
