@@ -91,6 +91,9 @@ func verdictOf(r *compare.Report) error {
 	case compare.Different:
 		return &failure{code: exitFailed, name: "different", err: fmt.Errorf("different: %d of %d operations", n.Different, all)}
 	case compare.Inconclusive:
+		if n.Inconclusive == 0 {
+			return &failure{code: exitFailed, name: "inconclusive", err: fmt.Errorf("inconclusive: %d operations are the same, but %s", n.Same, r.Lacking)}
+		}
 		return &failure{code: exitFailed, name: "inconclusive", err: fmt.Errorf("inconclusive: %d of %d operations could not be compared", n.Inconclusive, all)}
 	}
 	return nil

@@ -176,14 +176,15 @@ func (a *app) replayAll(ctx context.Context, r *replaying, config bridgeConfig) 
 	}
 	found := out.Report(r.compare, func(op *operation.Operation) bool { return r.bridged(op, face) })
 	found.Skipped = append(r.skipped, found.Skipped...)
-	c := &report.Comparison{Command: "replay", A: r.name, B: config.server.shown, Report: found, Notes: r.notes(out)}
+	found.Lacking = r.lacking(found)
+	c := &report.Comparison{Command: "replay", A: r.name, B: config.server.shown, Report: found, Notes: r.notes(out, found)}
 	if err := a.writeComparison(&r.f.compareFlags, c); err != nil {
 		return err
 	}
 	if err := keep.finish(r, found); err != nil {
 		return err
 	}
-	return r.verdict(found)
+	return verdictOf(found)
 }
 
 // reach asks the server what it speaks, with the credential of the first
@@ -232,8 +233,11 @@ func (r *replaying) bridged(op *operation.Operation, face session.Face) bool {
 const maxReplayNotes = 50
 
 // notes are what happened beside the protocol.
-func (r *replaying) notes(out *replay.Outcome) []string {
+func (r *replaying) notes(out *replay.Outcome, found *compare.Report) []string {
 	var notes []string
+	if n := len(found.Skipped); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d operations were not replayed; --dry-run says of each why", n))
+	}
 	if !r.in.whole {
 		notes = append(notes, r.name+": "+r.in.why)
 	}

@@ -123,6 +123,19 @@ func TestReplaySkips(t *testing.T) {
 	if server.Calls("greet") != before || server.Calls("echo") != 2 {
 		t.Errorf("greet was called %d times more, echo %d times in all", server.Calls("greet")-before, server.Calls("echo"))
 	}
+	// What was left out is in the verdict, in whatever form it is told.
+	junit := filepath.Join(t.TempDir(), "junit.xml")
+	code, stdout, stderr = runArgs(t, "replay", file, "--upstream", url, "--only", "tool:greet", "--junit", junit)
+	if code != exitFailed || !strings.Contains(stdout, ": inconclusive\n") || !strings.Contains(stderr, "inconclusive: 0 operations are the same, but 1 were not replayed") {
+		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+	if raw, err := os.ReadFile(junit); err != nil || !strings.Contains(string(raw), "1 were not replayed") {
+		t.Errorf("%v %s", err, raw)
+	}
+	code, stdout, _ = runArgs(t, "replay", file, "--upstream", url, "--only", "tool:greet", "--json", "-")
+	if code != exitFailed || !strings.Contains(stdout, `"verdict": "inconclusive"`) {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
 	code, stdout, _ = runArgs(t, "replay", file, "--dry-run")
 	if code != exitOK || !strings.Contains(stdout, "tools/call greet: nothing says that tool greet only reads; allow it with --allow greet") ||
 		!strings.Contains(stdout, "operations would be sent and compared") {

@@ -122,11 +122,18 @@ type Skip struct {
 type Report struct {
 	Pairs   []Pair
 	Skipped []Skip
+	// Lacking says why not all that was asked for was compared, empty if it was:
+	// the whole is not Same then.
+	Lacking string
 }
 
-// Verdict: Different if one pair is; else Inconclusive if one pair is.
+// Verdict: Different if one pair is; else Inconclusive if one pair is, or
+// something is Lacking.
 func (r *Report) Verdict() Verdict {
 	v := Same
+	if r.Lacking != "" {
+		v = Inconclusive
+	}
 	for i := range r.Pairs {
 		switch r.Pairs[i].Verdict {
 		case Different:

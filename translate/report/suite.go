@@ -9,7 +9,8 @@ import (
 )
 
 // JUnit writes a test case for each operation: a failure where it is different,
-// an error where it could not be compared, skipped where it was left out.
+// an error where it could not be compared, skipped where it was left out; and
+// an error for the whole where not all that was asked for was compared.
 func (c *Comparison) JUnit(w io.Writer) error {
 	suite := Suite{Name: "taskbridge " + c.title()}
 	for i := range c.Report.Pairs {
@@ -17,6 +18,9 @@ func (c *Comparison) JUnit(w io.Writer) error {
 	}
 	for _, s := range c.Report.Skipped {
 		suite.Cases = append(suite.Cases, Case{Class: classOf(s.Op.Method, string(s.Op.Kind)), Name: fmt.Sprintf("#%d %s", s.Op.N, operationName(s.Op)), Skipped: s.Reason})
+	}
+	if c.Report.Lacking != "" {
+		suite.Cases = append(suite.Cases, Case{Class: c.Command, Name: "verdict", Error: &Problem{Message: c.Report.Lacking, Kind: string(compare.Inconclusive)}})
 	}
 	return JUnit(w, suite)
 }
