@@ -113,7 +113,11 @@ func (m *matcher) byLane(a, b []*operation.Operation) {
 		m.join(left[0], right[0])
 		return
 	}
-	if len(left)*len(right) > maxAlike { // too many to weigh each against each
+	work := 0
+	for _, l := range left {
+		work += len(l.ops) * len(right)
+	}
+	if work > maxAlike { // too many to weigh each against each
 		m.equal(left, right, func(op *operation.Operation) string { return m.keys[op] })
 		return
 	}
@@ -172,8 +176,9 @@ func (m *matcher) join(l, r *lane) {
 	m.inOrder(l.ops, r.ops)
 }
 
-// maxAlike bounds the pairs of sessions that are weighed against each other.
-const maxAlike = 1 << 20
+// maxAlike bounds the work of weighing sessions against each other: operations
+// of one side times sessions of the other.
+const maxAlike = 1 << 23
 
 // alike pairs sessions by how much they have in common: requests, and requests
 // of which the same came.
