@@ -3,7 +3,6 @@ package downstream
 import (
 	"errors"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -24,6 +23,7 @@ type exchange struct {
 
 	start  time.Time
 	caller session.Caller
+	until  time.Time  // when the caller's token expires; zero: never
 	id     jsonrpc.ID // of the request in the body, if there is one
 	kind   kind
 	events events
@@ -113,46 +113,13 @@ func (x *exchange) readHeaders() (translate.Cond, string) {
 		}
 	}
 	x.takesJSON, x.takesSSE = accepts(h)
-	o := &x.s.o
-	p, open, err := o.Principal.Of(session.PrincipalRequest{
-		Header:     h,
-		RemoteAddr: remoteAddr(x.r),
-		Loopback:   o.Loopback,
-		Trusted:    o.TrustedProxies,
-		ProxySigns: x.s.proxySigns,
-	})
-	if err != nil {
-		// Its text holds no header's value (session.ErrPrincipalHeader).
-		return translate.CondBadHeader, err.Error()
-	}
-	x.caller.Principal, x.caller.Open = p, open
-	if open {
-		x.caller.Address = network(remoteAddr(x.r))
+	if cond, detail := x.identify(); cond != translate.CondNone {
+		return cond, detail
 	}
 	if auth := h["Authorization"]; len(auth) > 0 {
 		x.caller.Credential = http.Header{"Authorization": auth}
 	}
 	return translate.CondNone, ""
-}
-
-// network is the part of an address one host owns: all of IPv4, the /64 of
-// IPv6.
-func network(a netip.Addr) string {
-	a = a.Unmap()
-	if a.Is6() {
-		if p, err := a.Prefix(64); err == nil {
-			return p.String()
-		}
-	}
-	return a.String()
-}
-
-func remoteAddr(r *http.Request) netip.Addr {
-	a, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return a.Addr()
 }
 
 // post serves a message: steps 5 to 7, then the hub.

@@ -75,6 +75,13 @@ func (noMetrics) Request(translate.Era, string, int, time.Duration) {}
 func (noMetrics) Refused(translate.Cond)                            {}
 func (noMetrics) Streams(int)                                       {}
 
+// TokenVerifier says whom a bearer token stands for, and until when it does. It
+// is safe for concurrent use. Errors wrap session.ErrTokenRefused or
+// session.ErrTokenUndecided, and their texts hold nothing of the token.
+type TokenVerifier interface {
+	Verify(ctx context.Context, token string) (session.Principal, time.Time, error)
+}
+
 // Options configure a Server.
 type Options struct {
 	Hub  session.Hub // required
@@ -99,7 +106,9 @@ type Options struct {
 	ChallengeURL string
 	Loopback     bool // the listener takes connections of this machine only
 
-	Principal      session.PrincipalPolicy
+	Principal session.PrincipalPolicy
+	// Tokens verifies callers where Principal is jwt:JWKS, and only there.
+	Tokens         TokenVerifier
 	TrustedProxies []netip.Prefix
 
 	// Supported lists the revisions a caller can ask for, for the refusal of
@@ -123,6 +132,9 @@ func New(o Options) (*Server, error) {
 	o.Path = cmp.Or(o.Path, "/mcp")
 	if !strings.HasPrefix(o.Path, "/") || strings.ContainsAny(o.Path, "?#") {
 		return nil, fmt.Errorf("path %q: must begin with / and have no query", o.Path)
+	}
+	if (o.Principal.JWKS() != "") != (o.Tokens != nil) {
+		return nil, errors.New("downstream: Options.Tokens goes with jwt:JWKS")
 	}
 	if err := CheckSSEPath(o.SSEPath, o.Path); err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ const (
 func (x *exchange) answer(src source) {
 	defer src.Gone()
 	ctx, end := x.r.Context(), x.s.end(x.kind)
-	wait := time.NewTimer(x.s.o.Limits.Silence)
+	wait := time.NewTimer(x.within(x.s.o.Limits.Silence))
 	defer wait.Stop()
 	for {
 		out, ok, silent := src.NextBefore(ctx, wait.C, end)
@@ -67,7 +67,14 @@ func (x *exchange) answer(src source) {
 			if err = x.put(out); err == nil && out.Final {
 				return
 			}
+			if err == nil && x.expired() { // it may never be silent
+				x.endExpired()
+				return
+			}
 		case ctx.Err() != nil:
+			return
+		case silent && x.expired():
+			x.endExpired()
 			return
 		case silent:
 			err = x.keepAlive()
@@ -84,9 +91,9 @@ func (x *exchange) answer(src source) {
 			return
 		}
 		if x.streaming {
-			wait.Reset(x.s.o.Limits.KeepAlive)
+			wait.Reset(x.within(x.s.o.Limits.KeepAlive))
 		} else {
-			wait.Reset(x.s.o.Limits.Silence)
+			wait.Reset(x.within(x.s.o.Limits.Silence))
 		}
 	}
 }
@@ -289,15 +296,19 @@ func (x *exchange) breakOff() {
 func (x *exchange) endDrained() {
 	switch {
 	case x.kind == kindListen && x.streaming:
-		meta := jsonrpc.NewObject().Raw(translate.MetaSubscription, x.id.Raw()).Bytes()
-		result := jsonrpc.NewObject().Str("resultType", "complete").Raw("_meta", meta).Bytes()
-		x.put(session.Out{Raw: jsonrpc.NewResult(x.id, result), Final: true})
+		x.endListen()
 	case x.status == 0:
 		x.refuse(translate.CondDraining, "", nil)
 	case x.caller.Era == translate.Modern && !x.id.IsZero():
 		_, code := translate.StatusOf(translate.CondDraining, translate.Modern)
 		x.put(session.Out{Raw: jsonrpc.NewError(x.id, code, string(translate.CondDraining), nil), Final: true})
 	}
+}
+
+func (x *exchange) endListen() {
+	meta := jsonrpc.NewObject().Raw(translate.MetaSubscription, x.id.Raw()).Bytes()
+	result := jsonrpc.NewObject().Str("resultType", "complete").Raw("_meta", meta).Bytes()
+	x.put(session.Out{Raw: jsonrpc.NewResult(x.id, result), Final: true})
 }
 
 // refuse answers a request that goes no further. It is the only place here
@@ -311,7 +322,7 @@ func (x *exchange) refuse(cond translate.Cond, detail string, data []byte) {
 	}
 	h := x.w.Header()
 	switch cond {
-	case translate.CondBusy, translate.CondDraining, translate.CondTooMany:
+	case translate.CondBusy, translate.CondDraining, translate.CondTooMany, translate.CondUndecided:
 		h["Retry-After"] = valSoonAgain
 	}
 	unread := !x.bodyRead && x.r.ContentLength != 0

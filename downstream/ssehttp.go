@@ -35,6 +35,7 @@ func (x *exchange) openLink() {
 	x.caller.Header = translate.RequestHeaders(x.r.Header, translate.Legacy)
 	// What ends with the client is ended by close, in its order.
 	k := newSSELink(context.WithoutCancel(x.r.Context()), x.s, x.caller)
+	k.until = x.until
 	if !x.s.links.add(k) {
 		x.refuse(translate.CondTooMany, "too many clients; try again later", nil)
 		return
@@ -80,6 +81,8 @@ func (x *exchange) runLink(k *sseLink) error {
 	unused := time.NewTimer(x.s.o.Limits.IdleTimeout)
 	defer unused.Stop()
 	closing := x.s.closing
+	expiry := newExpiry(k.expires())
+	defer expiry.stop()
 	for {
 		for ev := k.next(); ev != nil; ev = k.next() {
 			x.buf = append(x.buf[:0], ev...)
@@ -106,6 +109,10 @@ func (x *exchange) runLink(k *sseLink) error {
 				return errors.New("no session was begun on it")
 			}
 			unused.Reset(x.s.o.Limits.IdleTimeout)
+		case <-expiry.c:
+			if expiry.reset(k.expires()) {
+				return errExpired
+			}
 		case <-closing:
 			closing = nil // calls in flight are still answered
 		case <-x.s.cut:
@@ -115,6 +122,36 @@ func (x *exchange) runLink(k *sseLink) error {
 		case <-k.conv.ctx.Done():
 			return nil
 		}
+	}
+}
+
+// expiry fires when a link's token expires; never, where there is none.
+type expiry struct {
+	t *time.Timer
+	c <-chan time.Time
+}
+
+func newExpiry(at time.Time) *expiry {
+	if at.IsZero() {
+		return &expiry{}
+	}
+	t := time.NewTimer(time.Until(at))
+	return &expiry{t, t.C}
+}
+
+// reset waits for a later time; it is true where that has come.
+func (e *expiry) reset(at time.Time) bool {
+	left := time.Until(at)
+	if left <= 0 {
+		return true
+	}
+	e.t.Reset(left)
+	return false
+}
+
+func (e *expiry) stop() {
+	if e.t != nil {
+		e.t.Stop()
 	}
 }
 
@@ -147,7 +184,7 @@ func (x *exchange) postLink() {
 		return
 	}
 	if x.linkMessage(k, msg) {
-		k.as(x.caller)
+		k.as(x.caller, x.until)
 		x.deliver(k, msg)
 	}
 }
@@ -260,6 +297,6 @@ func (x *exchange) batchLink(k *sseLink, raw []byte) {
 		x.refuse(translate.CondTooMany, "too many requests in flight", nil)
 		return
 	}
-	k.as(x.caller)
+	k.as(x.caller, x.until)
 	x.acceptAfter(k.run(func() { k.conv.takeBatch(raw) }))
 }

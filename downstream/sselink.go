@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -37,6 +38,9 @@ type sseLink struct {
 	events [][]byte
 	posts  map[*jsonrpc.Message]*linkPost
 	closed bool // nothing more is taken
+	// until is when the newest token the caller has shown here expires; zero:
+	// never.
+	until time.Time
 }
 
 // linkPost is a request that was posted and has not been answered.
@@ -187,11 +191,23 @@ func (k *sseLink) flies(m *jsonrpc.Message) bool {
 }
 
 // as is the caller of one message: whose session it is does not change, its
-// credential may.
-func (k *sseLink) as(c session.Caller) {
+// credential may, and with it how long the link is let be.
+func (k *sseLink) as(c session.Caller, until time.Time) {
 	k.conv.mu.Lock()
 	k.conv.who = c
 	k.conv.mu.Unlock()
+	k.mu.Lock()
+	if until.After(k.until) {
+		k.until = until
+	}
+	k.mu.Unlock()
+}
+
+// expires is when the link ends; zero: of itself never.
+func (k *sseLink) expires() time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.until
 }
 
 func (k *sseLink) batches() bool {

@@ -72,8 +72,9 @@ func (s *Server) dropSocket() {
 // socket is one WebSocket connection of a client.
 type socket struct {
 	*clientLink
-	s    *Server
-	conn *ws.Conn
+	s     *Server
+	conn  *ws.Conn
+	until time.Time // when the token of the upgrade expires; zero: never
 }
 
 func newSocket(s *Server, x *exchange, c *websocket.Conn) *socket {
@@ -81,7 +82,7 @@ func newSocket(s *Server, x *exchange, c *websocket.Conn) *socket {
 		MaxMessage: int(s.o.Limits.Body), Budget: s.o.Budget,
 		Message: s.o.Limits.BodyTimeout,
 	})
-	w := &socket{s: s, conn: conn}
+	w := &socket{s: s, conn: conn, until: x.until}
 	w.clientLink = newClientLink(context.WithoutCancel(x.r.Context()), linkOptions{
 		Hub: s.o.Hub, Who: x.caller, Write: conn.Write, Crowded: true,
 		Refuse: func() translate.Cond {
@@ -99,6 +100,7 @@ func newSocket(s *Server, x *exchange, c *websocket.Conn) *socket {
 var (
 	errDrained = errors.New("the proxy is shutting down")
 	errGone    = errors.New("the client has ended the connection")
+	errExpired = errors.New(tokenExpired)
 )
 
 // serve reads until either end has had enough. All of the client's work is ended
@@ -145,9 +147,17 @@ func (w *socket) lost(err error) {
 // watch closes the connection once it is to end, which wakes its reader.
 func (w *socket) watch() {
 	closing, cut := w.s.closing, w.s.cut
-	var tick <-chan time.Time
+	var tick, expiry <-chan time.Time
+	if !w.until.IsZero() {
+		t := time.NewTimer(time.Until(w.until))
+		defer t.Stop()
+		expiry = t.C
+	}
 	for {
 		select {
+		case <-expiry: // a connection has no place for another token
+			w.end(errExpired)
+			expiry = nil
 		case <-closing:
 			closing = nil
 			t := time.NewTicker(20 * time.Millisecond)
@@ -174,6 +184,8 @@ func closeFor(why error) (code int, reason string) {
 	switch {
 	case errors.Is(why, errDrained):
 		return ws.GoingAway, ""
+	case errors.Is(why, errExpired):
+		return ws.Policy, tokenExpired
 	case errors.As(why, &opening) && (opening.Status == http.StatusUnauthorized || opening.Status == http.StatusForbidden):
 		return ws.Policy, fmt.Sprintf("HTTP %d", opening.Status)
 	case errors.As(why, &opening):

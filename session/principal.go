@@ -53,9 +53,18 @@ func OpenSessionPrincipal(session string) Principal {
 // the text never holds a header's value.
 var ErrPrincipalHeader = errors.New("ambiguous caller")
 
+// ErrTokenRefused is wrapped by what a verifier says of a token it does not
+// believe (401), ErrTokenUndecided where it cannot tell now (503). Their texts
+// hold nothing of the token.
+var (
+	ErrTokenRefused   = errors.New("the token is refused")
+	ErrTokenUndecided = errors.New("the token cannot be verified now")
+)
+
 // PrincipalPolicy says how callers are told apart. The zero value is "token".
 type PrincipalPolicy struct {
 	header string // canonical name for header:NAME, else empty
+	jwks   string // where the keys are for jwt:JWKS, else empty
 }
 
 // PrincipalRequest is what a PrincipalPolicy may look at.
@@ -84,7 +93,10 @@ func ParsePrincipalPolicy(s string) (PrincipalPolicy, error) {
 		}
 		return PrincipalPolicy{header: http.CanonicalHeaderKey(arg)}, nil
 	case "jwt":
-		return PrincipalPolicy{}, fmt.Errorf("principal %q: jwt is not available yet; use token or header:NAME", s)
+		if arg == "" {
+			return PrincipalPolicy{}, fmt.Errorf("principal %q: jwt: needs the file or URL of a key set, as in jwt:https://issuer.example/jwks.json", s)
+		}
+		return PrincipalPolicy{jwks: arg}, nil
 	}
 	return PrincipalPolicy{}, fmt.Errorf("principal %q: want token, header:NAME or jwt:JWKS", s)
 }
@@ -116,8 +128,11 @@ func checkPrincipalHeader(name string) error {
 
 // String is the form ParsePrincipalPolicy reads.
 func (pp PrincipalPolicy) String() string {
-	if pp.header != "" {
+	switch {
+	case pp.header != "":
 		return "header:" + pp.header
+	case pp.jwks != "":
+		return "jwt:" + pp.jwks
 	}
 	return "token"
 }
@@ -130,12 +145,23 @@ func (pp PrincipalPolicy) HeaderName() string { return pp.header }
 // addresses.
 func (pp PrincipalPolicy) NeedsTrusted() bool { return pp.header != "" }
 
+// JWKS is the file or URL of the keys under jwt:JWKS; empty under other
+// policies. Who a caller is is not Of's to say then but a verifier's, and who
+// brings no good token is nobody.
+func (pp PrincipalPolicy) JWKS() string { return pp.jwks }
+
+// ByToken says that callers are told apart by what they send, unverified.
+func (pp PrincipalPolicy) ByToken() bool { return pp == PrincipalPolicy{} }
+
 // Of says who sent r. With open set there is no identity and p is the zero
 // Principal. An error wraps ErrPrincipalHeader and means 400.
 func (pp PrincipalPolicy) Of(r PrincipalRequest) (p Principal, open bool, err error) {
 	auth, n := oneHeader(r.Header, "Authorization")
 	if n > 1 {
 		return "", false, fmt.Errorf("%w: more than one Authorization header", ErrPrincipalHeader)
+	}
+	if pp.jwks != "" {
+		return "", false, fmt.Errorf("%w: this policy wants a verified token", ErrPrincipalHeader)
 	}
 	if pp.header == "" {
 		if n == 1 {

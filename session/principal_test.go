@@ -46,8 +46,10 @@ func TestParsePrincipalPolicy(t *testing.T) {
 		{"header:Mcp-Session-Id", "", "of its own"},
 		{"header:X-Forwarded-User", "", "of its own"},
 		{"header:Cookie", "", "of its own"},
-		{"jwt:https://issuer.example/jwks", "", "not available yet"},
-		{"jwt:", "", "not available yet"},
+		{"jwt:https://issuer.example/jwks", "jwt:https://issuer.example/jwks", ""},
+		{"jwt:keys.json", "jwt:keys.json", ""},
+		{"jwt:", "", "needs the file or URL"},
+		{"jwt", "", "needs the file or URL"},
 		{"token:x", "", "want token"},
 		{"Token", "", "want token"},
 		{"ip", "", "want token"},
@@ -66,6 +68,14 @@ func TestParsePrincipalPolicy(t *testing.T) {
 	if p, _ := session.ParsePrincipalPolicy("token"); p.HeaderName() != "" || p.NeedsTrusted() {
 		t.Errorf("token policy: %q, %v", p.HeaderName(), p.NeedsTrusted())
 	}
+}
+
+// TestPrincipalJWT: the policy alone identifies nobody.
+func TestPrincipalJWT(t *testing.T) {
+	runPrincipal(t, "jwt:keys.json", []principalCase{
+		{name: "token", header: http.Header{"Authorization": {"Bearer secret"}}, fail: true},
+		{name: "none on loopback", loopback: true, fail: true},
+	})
 }
 
 type principalCase struct {

@@ -26,6 +26,8 @@ const (
 	CondNotAcceptable      Cond = "not acceptable"
 	CondMediaType          Cond = "unsupported media type"
 	CondBadHeader          Cond = "bad header"
+	CondUnauthorized       Cond = "not authorized"
+	CondUndecided          Cond = "callers cannot be verified now"
 	CondTooLarge           Cond = "too large"
 	CondSlowBody           Cond = "slow body"
 	CondNotFound           Cond = "no such path"
@@ -76,6 +78,8 @@ var conditions = []conditionRow{
 	{CondNotAcceptable, Reply{406, -32600}, Reply{406, -32600}, "2025-11-25 transports, Sending Messages"},
 	{CondMediaType, Reply{415, -32600}, Reply{415, -32600}, "choice"},
 	{CondBadHeader, Reply{400, -32600}, Reply{400, -32600}, "choice"},
+	{CondUnauthorized, Reply{401, -32600}, Reply{401, -32600}, "2025-11-25 and 2026-07-28 basic/authorization, Error Handling"},
+	{CondUndecided, Reply{503, -32603}, Reply{503, -32603}, "choice: the caller's token may be good"},
 	{CondTooLarge, Reply{413, -32600}, Reply{413, -32600}, "choice"},
 	{CondSlowBody, Reply{408, -32600}, Reply{408, -32600}, "choice"},
 	{CondNotFound, Reply{404, -32600}, Reply{404, -32600}, "choice"},

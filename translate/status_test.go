@@ -28,6 +28,8 @@ func TestConditions(t *testing.T) {
 		CondNotAcceptable:      {{406, -32600}, {406, -32600}},
 		CondMediaType:          {{415, -32600}, {415, -32600}},
 		CondBadHeader:          {{400, -32600}, {400, -32600}},
+		CondUnauthorized:       {{401, -32600}, {401, -32600}},
+		CondUndecided:          {{503, -32603}, {503, -32603}},
 		CondTooLarge:           {{413, -32600}, {413, -32600}},
 		CondSlowBody:           {{408, -32600}, {408, -32600}},
 		CondNotFound:           {{404, -32600}, {404, -32600}},

@@ -33,6 +33,7 @@ type bridgeConfig struct {
 	allowedHosts, allowedOrigins []string
 	publicURL                    string
 	principal                    session.PrincipalPolicy
+	jwt                          *jwtConfig // nil: callers bring no tokens we verify
 	trusted                      []netip.Prefix
 	// verified: callers nobody vouches for are refused.
 	verified bool
@@ -65,6 +66,7 @@ type bridge struct {
 	tap    session.Tap        // who sees all frames; nil: nobody
 	record *record.Recorder   // nil: nothing is recorded
 	front  *downstream.Server // nil with stdio
+	who    *callers           // nil: no tokens are verified
 
 	transport io.Closer       // of the dialer
 	http      *upstream.HTTP  // the dialer, where the server is behind a URL
@@ -156,7 +158,13 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 		Principal: c.principal, TrustedProxies: c.trusted, Logger: c.log, Tap: c.tap,
 		Supported: supported,
 	}
-	if c.publicURL != "" && !c.server.ownAuth && b.http != nil {
+	if c.jwt != nil {
+		if b.who, err = c.jwt.start(ctx, c.log); err != nil {
+			return err
+		}
+		d.Tokens = b.who
+	}
+	if c.publicURL != "" && (c.jwt.ownMetadata(c.publicURL) != nil || !c.server.ownAuth && b.http != nil) {
 		if err := b.publish(c, &d); err != nil {
 			return err
 		}
@@ -164,14 +172,16 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) error {
 	if c.metrics != nil {
 		d.Metrics = c.metrics
 		c.metrics.watch(creds, held, budget)
+		c.metrics.watchKeys(b.who)
 	}
 	b.front, err = downstream.New(d)
 	return err
 }
 
 // publish serves the server's protected resource metadata as that of the
-// public URL, and says so in challenges. Where the proxy has a credential of
-// its own, clients need no token and find no metadata.
+// public URL, and says so in challenges; ours, where tokens are verified here
+// and their issuer is known. Where the proxy has a credential of its own and
+// verifies no tokens, clients need none and find no metadata.
 func (b *bridge) publish(c bridgeConfig, d *downstream.Options) error {
 	at, err := downstream.MetadataURL(c.publicURL)
 	if err != nil {
@@ -185,6 +195,9 @@ func (b *bridge) publish(c bridgeConfig, d *downstream.Options) error {
 	d.Other = &downstream.ResourceMetadata{
 		Paths: []string{u.EscapedPath(), c.path}, Logger: c.log,
 		Fetch: func(ctx context.Context) ([]byte, error) {
+			if doc := c.jwt.ownMetadata(c.publicURL); doc != nil {
+				return doc, nil
+			}
 			doc, err := b.http.ResourceMetadata(ctx, upstreamName, c.publicURL)
 			if errors.Is(err, upstream.ErrNoMetadata) {
 				return nil, nil
@@ -219,6 +232,8 @@ func (b *bridge) unready() string {
 	case b.child != nil && b.child.Down():
 		b.child.Revive(b.probe)
 		return "the server is down"
+	case !b.who.ready():
+		return "the keys of callers' tokens are not there"
 	}
 	return ""
 }
@@ -248,6 +263,7 @@ func (b *bridge) close() {
 	if b.transport != nil {
 		b.transport.Close()
 	}
+	b.who.close()
 	b.store.Close()
 	if b.record != nil {
 		if err := b.record.Close(); err != nil {

@@ -44,6 +44,9 @@ var mayImport = map[string][]string{
 	"upstream":            {"session", "translate", "translate/jsonrpc", "translate/sse", "translate/lines", "session/ws", "upstream/child"},
 	"downstream":          {"session", "session/ws", "translate", "translate/jsonrpc", "translate/sse", "translate/lines"},
 	"cmd/peers":           {},
+	// Tokens of callers.
+	"session/bearer":            {"session"},
+	"session/bearer/bearertest": {},
 }
 
 // pure packages do no I/O, know no clock and start nothing: net/http is there

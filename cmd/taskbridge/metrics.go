@@ -90,10 +90,25 @@ func (m *metrics) watch(creds *session.Credentials, held *session.HeldBudget, bu
 	gauge := func(name, help string, f func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
 	}
-	gauge("taskbridge_principals", "Callers whose newest credential is held in memory. Under --principal token each refreshed token counts as a new one.",
+	gauge("taskbridge_principals", "Callers whose newest credential is held in memory. Under --principal token each refreshed token counts as a new one, under jwt it does not.",
 		func() float64 { return float64(creds.Len()) })
 	gauge("taskbridge_held_bytes", "Held results and outstanding questions, reservations included.", func() float64 { return float64(held.InUse()) })
 	gauge("taskbridge_message_bytes", "Messages in flight, both directions.", func() float64 { return float64(budget.InUse()) })
+}
+
+// watchKeys adds how fresh the keys of callers' tokens are, if there are any.
+func (m *metrics) watchKeys(cs *callers) {
+	if cs == nil {
+		return
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "taskbridge_jwks_last_success_timestamp_seconds", Help: "When the keys of callers' tokens were last had, since 1970; 0: never yet.",
+	}, func() float64 {
+		if at := cs.keys.Fetched(); !at.IsZero() {
+			return float64(at.UnixMilli()) / 1000
+		}
+		return 0
+	}))
 }
 
 func (m *metrics) handler(log *slog.Logger) http.Handler {

@@ -94,10 +94,7 @@ func (a *app) rootCommand() *cobra.Command {
 // that, not that it is unknown.
 var (
 	laterCommands = []string{"config", "admin"}
-	laterFlags    = []string{
-		"config", "record", "upstream-transport",
-		"jwt-audience", "jwt-issuer", "jwt-alg",
-	}
+	laterFlags    = []string{"config", "record", "upstream-transport"}
 )
 
 func unknownCommand(cmd *cobra.Command, args []string) error {

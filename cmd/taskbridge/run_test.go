@@ -36,7 +36,7 @@ func TestUsage(t *testing.T) {
 		{"unset env", []string{"serve", "-e", "NOT_SET_ANYWHERE", "--", "node"}, "--env: environment variable NOT_SET_ANYWHERE is not set\n" + seeServe},
 		{"no directory", []string{"serve", "--cwd", "/nowhere/at/all", "--", "node"}, `--cwd "/nowhere/at/all": is no directory` + "\n" + seeServe},
 		{"open process", []string{"serve", "--listen", "0.0.0.0:0", "--", "node"}, "--listen 0.0.0.0:0 is open to other machines and every caller would use the server process it is: any made-up token gets in; " +
-			"listen on 127.0.0.1, or have callers verified by a front end (--principal header:NAME --trusted-proxy CIDR), or accept it with --allow-open\n" + seeServe},
+			"listen on 127.0.0.1, or have callers verified (--principal jwt:JWKS) or a front end do it (--principal header:NAME --trusted-proxy CIDR), or accept it with --allow-open\n" + seeServe},
 		{"log on standard output", []string{"stdio", "--log-file", "-", "--", "node"}, "--log-file -: standard output carries the protocol; name a file\nSee taskbridge stdio --help.\n"},
 		{"two URLs", []string{"stdio", "http://a/mcp", "--upstream", "http://b/mcp"}, "the server is given twice: as an argument and with --upstream\nSee taskbridge stdio --help.\n"},
 		{"server without list", []string{"probe", "--server", "x"}, "--server names one of a client's servers; give its configuration with --mcp-config FILE\nSee taskbridge probe --help.\n"},
@@ -60,7 +60,7 @@ func TestUsage(t *testing.T) {
 		{"redis", with("--state", "redis://user:hunter2@h/0"), "--state redis: is not available yet in this version; use memory\n" + seeServe},
 		{"file", with("--state", "file:/var/lib/x"), "--state file: is not available yet in this version; use memory\n" + seeServe},
 		{"state", with("--state", "disk"), "--state: want memory\n" + seeServe},
-		{"jwt", with("--principal", "jwt:https://idp/keys"), `--principal: principal "jwt:https://idp/keys": jwt is not available yet; use token or header:NAME` + "\n" + seeServe},
+		{"jwt", with("--principal", "jwt:https://idp/keys"), "--principal jwt: a token for another service would get in; say whom tokens are for with --jwt-audience or --public-url\n" + seeServe},
 		{"header without proxy", with("--principal", "header:X-User"), "--principal header:X-User: anyone could send that header; name the front end that sets it with --trusted-proxy CIDR\n" + seeServe},
 		{"cidr", with("--trusted-proxy", "10.0.0.0/99"), `--trusted-proxy "10.0.0.0/99": want an address or a CIDR such as 10.0.0.0/8` + "\n" + seeServe},
 		{"websocket", []string{"serve", "--upstream", "ws://h/mcp", "--header", "Sec-WebSocket-Key: hunter2"}, `upstream "default": header "Sec-Websocket-Key" is set by the proxy itself; leave it out` + "\n" + seeServe},
@@ -105,7 +105,7 @@ func TestHelpAndVersion(t *testing.T) {
 		if code != exitOK || stdout == "" || stderr != "" {
 			t.Errorf("%q: exit %d, %d bytes, stderr %q", args, code, len(stdout), stderr)
 		}
-		for _, later := range []string{"--config", "redis", "jwt"} {
+		for _, later := range []string{"--config", "redis"} {
 			if strings.Contains(stdout, later) {
 				t.Errorf("%q offers %s, which does not work yet", args, later)
 			}

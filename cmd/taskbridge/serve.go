@@ -28,6 +28,7 @@ type serveFlags struct {
 	policyFlags
 	recordFlags
 	logFlags
+	jwtFlags
 	tls tlsFlags
 
 	listen, path, era, admin, state string
@@ -82,7 +83,8 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	enumVar(fs, &f.era, "upstream-era", "auto", []string{"auto", "legacy", "modern"}, "what the server speaks; auto finds out")
 	fs.StringVar(&f.admin, "admin", "", "loopback `ADDRESS:PORT` for /healthz, /readyz and /metrics; off unless given")
 	fs.StringVar(&f.state, "state", "memory", "where state is kept; memory ends with the process")
-	fs.StringVar(&f.principal, "principal", "token", "how callers are told apart: `token` or header:NAME")
+	fs.StringVar(&f.principal, "principal", "token", "how callers are told apart: `token`, header:NAME, or jwt:JWKS with the file or URL of a key set")
+	f.jwtFlags.register(fs)
 	fs.StringArrayVar(&f.trusted, "trusted-proxy", nil, "`CIDR` of front ends whose header:NAME is believed")
 	fs.StringVar(&f.publicURL, "public-url", "", "`URL` under which clients reach this endpoint")
 	fs.StringArrayVar(&f.allowedHosts, "allowed-host", nil, "`HOST` clients may address us as, with or without port")
@@ -186,21 +188,28 @@ func (f *serveFlags) checkCallers(fs *pflag.FlagSet, c *bridgeConfig) error {
 	if c.principal.NeedsTrusted() && len(c.trusted) == 0 {
 		return usagef("%s %s: anyone could send that header; name the front end that sets it with --trusted-proxy CIDR", where(fs, "principal"), f.principal)
 	}
+	if c.jwt, err = f.jwtFlags.check(fs, c.principal.JWKS(), f.publicURL); err != nil {
+		return err
+	}
+	if c.jwt != nil && f.allowOpen {
+		return usagef("%s: nobody comes in unverified with --principal jwt", where(fs, "allow-open"))
+	}
 	named := c.principal.NeedsTrusted()
-	if c.server.shared && !c.loopback && !named && !f.allowOpen {
+	told := named || c.jwt != nil // callers of one machine are told apart, too
+	if c.server.shared && !c.loopback && !told && !f.allowOpen {
 		what := "credential given to it"
 		if c.server.child != nil {
 			what = "process it is"
 		}
 		return usagef("%s %s is open to other machines and every caller would use the server %s: any made-up token gets in; "+
-			"listen on 127.0.0.1, or have callers verified by a front end (--principal header:NAME --trusted-proxy CIDR), or accept it with --allow-open",
+			"listen on 127.0.0.1, or have callers verified (--principal jwt:JWKS) or a front end do it (--principal header:NAME --trusted-proxy CIDR), or accept it with --allow-open",
 			where(fs, "listen"), f.listen, what)
 	}
 	c.verified = c.server.shared && named && !f.allowOpen
 	// Ids pass untouched only where whoever knows one may use it: the caller's
 	// own credential goes up with it, or all callers are this machine's user.
-	c.local = c.loopback && !named && !f.proxied()
-	c.policy.SealSameEra = (c.server.shared || named) && !(c.loopback && !named && !f.proxied())
+	c.local = c.loopback && !told && !f.proxied()
+	c.policy.SealSameEra = (c.server.shared || named) && !c.local
 	return nil
 }
 
@@ -245,13 +254,16 @@ func (f *serveFlags) advise(log *slog.Logger, c bridgeConfig) {
 	if len(c.stateKeys) == 0 {
 		log.Info("no --state-key: handles of tasks are sealed with a random key and, with --state memory, end with this process")
 	}
-	if !c.principal.NeedsTrusted() {
+	if c.principal.ByToken() {
 		log.Info("--principal token: callers are told apart by their Authorization; a refreshed token is a new principal and does not see tasks made with the old one")
+	}
+	if c.jwt != nil && f.publicURL != "" && c.jwt.issuer == "" {
+		log.Info("no --jwt-issuer: clients are not told here who gives them tokens")
 	}
 	if c.server.exposed {
 		log.Warn("a credential goes over plain http:// to another machine; use https://", "upstream", c.server.shown)
 	}
-	if c.server.shared && !c.principal.NeedsTrusted() && (f.proxied() || !c.loopback) {
+	if c.server.shared && c.principal.ByToken() && (f.proxied() || !c.loopback) {
 		log.Warn("unverified callers use the server's credential: any made-up token gets in")
 	}
 }
