@@ -145,6 +145,10 @@ func (a *app) replayConfig(f *replayFlags, fs *pflag.FlagSet) (bridgeConfig, err
 		fmt.Fprintln(a.stderr, "warning: a credential goes over plain http:// to another machine; use https://")
 	}
 	c.era, _ = translate.ParseEra(f.era)
+	// One program stands for all the clients of a capture: what bounds a caller's
+	// greed has bounded them when it was recorded.
+	many := session.Limit{Each: 1 << 20, All: 1 << 20}
+	c.policy.Tasks, c.policy.Sessions, c.policy.Upstreams, c.policy.Streams = many, many, many, many
 	return c, f.policyFlags.apply(fs, &c)
 }
 

@@ -138,7 +138,7 @@ func TestReplaySkips(t *testing.T) {
 	}
 	code, stdout, _ = runArgs(t, "replay", file, "--dry-run")
 	if code != exitOK || !strings.Contains(stdout, "tools/call greet: nothing says that tool greet only reads; allow it with --allow greet") ||
-		!strings.Contains(stdout, "operations would be sent and compared") {
+		!strings.Contains(stdout, "operations would be sent and compared") || !strings.Contains(stdout, "principal ") {
 		t.Errorf("exit %d\n%s", code, stdout)
 	}
 }
@@ -228,6 +228,43 @@ func (refusing) Close() error { return nil }
 func (refusing) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("WWW-Authenticate", "Bearer")
 	w.WriteHeader(http.StatusUnauthorized)
+}
+
+// TestReplayCredentialsSent: each caller of the capture is sent with the value
+// given for it.
+func TestReplayCredentialsSent(t *testing.T) {
+	file := recordLegacy(t, legacyPeer(t))
+	_, stdout, _ := runArgs(t, "replay", file, "--dry-run")
+	_, rest, _ := strings.Cut(stdout, "principal ")
+	hash, _, ok := strings.Cut(rest, ":")
+	if !ok {
+		t.Fatalf("no principal is named:\n%s", stdout)
+	}
+	creds := filepath.Join(t.TempDir(), "creds")
+	if err := os.WriteFile(creds, []byte(hash+" Bearer hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	guarded := peer(t, wantsToken{peers.NewLegacyServer(peers.ServerOptions{})})
+	args := []string{"replay", file, "--upstream", guarded, "--allow-unannotated"}
+	if code, _, stderr := runArgs(t, args...); code != exitRefused {
+		t.Errorf("without a credential: exit %d %s", code, stderr)
+	}
+	code, stdout, stderr := runArgs(t, append(args, "--credentials", creds)...)
+	if code != exitOK || strings.Contains(stdout+stderr, "hunter2") {
+		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+}
+
+// wantsToken is a server that only one caller may use.
+type wantsToken struct{ *peers.LegacyServer }
+
+// ServeHTTP implements http.Handler.
+func (s wantsToken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer hunter2" {
+		refusing{}.ServeHTTP(w, r)
+		return
+	}
+	s.LegacyServer.ServeHTTP(w, r)
 }
 
 // TestReplayCredentials: values never show, whatever is wrong with the file.

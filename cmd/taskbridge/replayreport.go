@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,11 +15,13 @@ import (
 // dryRun says what would be sent, and what not and why.
 func (a *app) dryRun(plan *replay.Plan) error {
 	sent, skipped := 0, 0
+	callers := map[string]int{}
 	for _, s := range plan.Steps {
 		line := fmt.Sprintf("%d %s %s", s.Op.N, showText(s.Op.Method, maxShown), showText(s.Op.Name, maxShown))
 		switch {
 		case s.Send && s.Selected:
 			sent++
+			callers[s.Op.Principal]++
 			line = "send " + line
 		case s.Send:
 			line = "send " + line + ": others stand on it"
@@ -29,6 +33,13 @@ func (a *app) dryRun(plan *replay.Plan) error {
 		}
 		if _, err := fmt.Fprintln(a.stdout, line); err != nil {
 			return err
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(callers)) {
+		if p != "" { // what --credentials knows a caller by
+			if _, err := fmt.Fprintf(a.stdout, "principal %s: %d operations\n", showText(p, maxShown), callers[p]); err != nil {
+				return err
+			}
 		}
 	}
 	_, err := fmt.Fprintf(a.stdout, "%d operations would be sent and compared, %d would not\n", sent, skipped)
