@@ -557,13 +557,13 @@ func TestImportedCapture(t *testing.T) {
 	if code, _, stderr := runArgs(t, "translate", in, "--to", "2026-07-28", "-o", out); code != exitOK {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
-	methods := ""
+	var methods strings.Builder
 	for _, r := range recorded(t, out) {
 		if m, err := jsonrpc.Decode(r.Msg, jsonrpc.Limits{}); err == nil && m.Method != "" {
-			methods += m.Method + " "
+			methods.WriteString(m.Method + " ")
 		}
 	}
-	if !strings.Contains(methods, "tools/list") || strings.Contains(methods, "initialize") {
-		t.Error(methods)
+	if !strings.Contains(methods.String(), "tools/list") || strings.Contains(methods.String(), "initialize") {
+		t.Error(methods.String())
 	}
 }
