@@ -21,6 +21,7 @@ type options struct {
 	memory      int // fresh processes for the peak memory of one large message
 	pool        bool
 	profile     string // folder
+	record      string // folder: measure a bridge that records against one that does not
 }
 
 func main() {
@@ -68,6 +69,7 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&o.large, "large", 5<<20, "`bytes` of a large message")
 	fs.IntVar(&o.memory, "memory", 3, "fresh processes for the peak memory of one large message")
 	fs.BoolVar(&o.pool, "pool", false, "give the reverse proxy a buffer pool, which it has not by default")
+	fs.StringVar(&o.record, "record", "", "measure a bridge that records to this `folder` against one that does not, on small messages")
 	fs.StringVar(&o.profile, "profile", "", "write CPU and allocation profiles of both proxies to this `folder`")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -94,7 +96,7 @@ func run(o options, w io.Writer) error {
 	chosen := 0
 	fmt.Fprintln(w, tableHead)
 	for _, s := range scenarios(o.large) {
-		if o.only != nil && !o.only.MatchString(s.name()) {
+		if o.only != nil && !o.only.MatchString(s.name()) || o.record != "" && s.size >= largeFrom {
 			continue
 		}
 		chosen++
@@ -102,7 +104,7 @@ func run(o options, w io.Writer) error {
 			return fmt.Errorf("%s: %w", s.name(), err)
 		}
 	}
-	if o.memory > 0 {
+	if o.memory > 0 && o.record == "" {
 		fmt.Fprintln(w, "\n"+memoryHead)
 		for _, s := range scenarios(o.large) {
 			if s.size < largeFrom || o.only != nil && !o.only.MatchString(s.name()) {

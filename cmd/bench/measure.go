@@ -77,10 +77,19 @@ func startPair(o options, s scenario, server *child, label string) (bridge, reve
 		return list
 	}
 	bridge, reverse = new(contender), new(contender)
-	if bridge.child, err = start(roleBridge, args(roleBridge)...); err != nil {
+	bridgeArgs := args(roleBridge)
+	if o.record != "" {
+		name := strings.NewReplacer("→", "-", "/", "-", " ", "-").Replace(s.name()) + "-" + label + ".jsonl"
+		bridgeArgs = append(bridgeArgs, "-record", filepath.Join(o.record, name))
+	}
+	if bridge.child, err = start(roleBridge, bridgeArgs...); err != nil {
 		return bridge, reverse, nil, err
 	}
-	if reverse.child, err = start(roleReverse, args(roleReverse)...); err != nil {
+	other := roleReverse
+	if o.record != "" {
+		other = roleBridge
+	}
+	if reverse.child, err = start(other, args(other)...); err != nil {
 		return bridge, reverse, nil, err
 	}
 	c, err = s.prepare("http://" + bridge.addr + "/mcp")
@@ -145,11 +154,13 @@ func measureAt(o options, s scenario, server *child, n int, w io.Writer) error {
 		}
 	}
 	var mallocs, kb [2]float64
+	dropped := uint64(0)
 	for i, p := range pair {
 		end, err := p.ask(sayUsage)
 		if err != nil {
 			return err
 		}
+		dropped += end.Dropped
 		n := float64(max(1, p.ops))
 		mallocs[i] = float64(end.Mallocs-p.start.Mallocs) / n
 		kb[i] = float64(end.Bytes-p.start.Bytes) / 1024 / n
@@ -159,6 +170,9 @@ func measureAt(o options, s scenario, server *child, n int, w io.Writer) error {
 		s.name(), n, median(bridge.rates), median(reverse.rates), mid, low, high,
 		median(bridge.cpu), median(reverse.cpu), median(ratios(reverse.cpu, bridge.cpu)),
 		mallocs[0], mallocs[1], kb[0], kb[1], median(bridge.trips))
+	if err == nil && o.record != "" {
+		_, err = fmt.Fprintf(w, "  recording on (bridge) against off (reverse): %d frames dropped\n", dropped)
+	}
 	return err
 }
 

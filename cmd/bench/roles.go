@@ -20,11 +20,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"taskbridge/downstream"
 	"taskbridge/session"
 	"taskbridge/session/memory"
+	"taskbridge/session/record"
 	"taskbridge/upstream"
 )
 
@@ -50,6 +52,7 @@ type usage struct {
 	Mallocs, Bytes uint64
 	RSS, Peak      int64  // 0 where the system does not say
 	Served         uint64 // requests, of the server
+	Dropped        uint64 // frames that were not recorded
 }
 
 // serveRole is a child process.
@@ -59,6 +62,7 @@ func serveRole(args []string) error {
 	large := fs.Int("large", 0, "bytes of a large message")
 	pool := fs.Bool("pool", false, "reverse: use a buffer pool")
 	forget := fs.Bool("no-snapshots", false, "bridge: keep no snapshots of tasks")
+	file := fs.String("record", "", "bridge: file to record to")
 	cpu := fs.String("cpuprofile", "", "file")
 	mem := fs.String("memprofile", "", "file")
 	if len(args) == 0 {
@@ -82,9 +86,11 @@ func serveRole(args []string) error {
 		}
 		serve = (&http.Server{Handler: h}).Serve
 	case roleBridge:
-		if serve, err = newBridge(*target, *forget); err != nil {
+		var stop func() error
+		if serve, stop, err = newBridge(*target, *forget, *file); err != nil {
 			return err
 		}
+		defer stop()
 	default:
 		return fmt.Errorf("unknown role %q", args[0])
 	}
@@ -143,7 +149,7 @@ func obey(in io.Reader, out io.Writer, addr string) error {
 func usageNow() usage {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return usage{CPU: cpuTime(), Mallocs: m.Mallocs, Bytes: m.TotalAlloc, RSS: statusBytes("VmRSS:"), Peak: statusBytes("VmHWM:"), Served: served.Load()}
+	return usage{CPU: cpuTime(), Mallocs: m.Mallocs, Bytes: m.TotalAlloc, RSS: statusBytes("VmRSS:"), Peak: statusBytes("VmHWM:"), Served: served.Load(), Dropped: dropped.Load()}
 }
 
 // statusBytes is a line of Linux's /proc/self/status.
@@ -161,19 +167,33 @@ func statusBytes(key string) int64 {
 // resetPeak sets VmHWM to VmRSS (proc(5), clear_refs).
 func resetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
 
-// newBridge is the bridge as a front end of one server serves it.
-func newBridge(target string, forget bool) (func(net.Listener) error, error) {
+// dropped counts the frames the bridge did not record.
+var dropped atomic.Uint64
+
+// newBridge is the bridge as a front end of one server serves it; with file it
+// records until stop.
+func newBridge(target string, forget bool, file string) (serve func(net.Listener) error, stop func() error, err error) {
+	handles, err := session.NewHandles([][]byte{[]byte("0123456789abcdef0123456789abcdef")})
+	if err != nil {
+		return nil, nil, err
+	}
+	var tap session.Tap
+	stop = func() error { return nil }
+	if file != "" {
+		r, err := record.New(record.Options{File: file, Mask: handles.MaskText, Dropped: func() { dropped.Add(1) }})
+		if err != nil {
+			return nil, nil, err
+		}
+		tap, stop = r, r.Close
+	}
 	budget := session.NewBudget(0)
 	dialer, err := upstream.NewHTTP(upstream.HTTPOptions{
 		Upstreams: map[string]upstream.HTTPUpstream{"default": {URL: target}},
 		Budget:    budget,
+		Tap:       tap,
 	})
 	if err != nil {
-		return nil, err
-	}
-	handles, err := session.NewHandles([][]byte{[]byte("0123456789abcdef0123456789abcdef")})
-	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	snapshots := session.NewSnapshots(0, 0)
 	if forget {
@@ -184,13 +204,13 @@ func newBridge(target string, forget bool) (func(net.Listener) error, error) {
 		Faces: upstream.NewEras(upstream.EraOptions{Dialer: dialer}),
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	srv, err := downstream.New(downstream.Options{Hub: runner, Loopback: true, Budget: budget})
+	srv, err := downstream.New(downstream.Options{Hub: runner, Loopback: true, Budget: budget, Tap: tap})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return func(ln net.Listener) error { return srv.Serve(context.Background(), ln) }, nil
+	return func(ln net.Listener) error { return srv.Serve(context.Background(), ln) }, stop, nil
 }
 
 // newReverse is what the bridge is measured against.
