@@ -41,13 +41,20 @@ func (x *exchange) stream() string {
 
 // frame is the request as the hub and the tap get it.
 func (x *exchange) frame(stream string, msg *jsonrpc.Message) translate.Frame {
+	f := x.place(stream)
+	f.Msg, f.Dir, f.Time = msg, translate.ToServer, x.start
+	f.HTTP = &translate.Envelope{Verb: x.r.Method, Header: protocolHeaders(x.r.Header)}
+	if msg == nil {
+		f.Msg = x.tap.msg
+	}
+	return f
+}
+
+// place is a frame of this exchange without what it says.
+func (x *exchange) place(stream string) translate.Frame {
 	f := translate.Frame{
-		Msg:       msg,
 		Leg:       translate.ClientLeg,
-		Dir:       translate.ToServer,
 		Stream:    stream,
-		HTTP:      &translate.Envelope{Verb: x.r.Method, Header: protocolHeaders(x.r.Header)},
-		Time:      x.start,
 		Transport: translate.TransportHTTP,
 		Session:   x.caller.Session,
 		Principal: string(x.caller.Principal),
@@ -57,9 +64,6 @@ func (x *exchange) frame(stream string, msg *jsonrpc.Message) translate.Frame {
 	}
 	if x.tap.transport != "" {
 		f.Transport, f.Conn, f.Session = x.tap.transport, x.tap.conn, ""
-	}
-	if msg == nil {
-		f.Msg = x.tap.msg
 	}
 	return f
 }
@@ -78,7 +82,7 @@ func (x *exchange) showReply(status int, raw []byte) {
 	if x.tap.to == nil || x.tap.parts || raw == nil && x.tap.told {
 		return
 	}
-	f := x.replyFrame(x.stream(), raw)
+	f := x.replyFrame(x.stream())
 	if !x.tap.told {
 		x.tap.told = true
 		h := protocolHeaders(x.w.Header())
@@ -87,7 +91,7 @@ func (x *exchange) showReply(status int, raw []byte) {
 			f.Session = id
 		}
 	}
-	x.tap.to.Frame(f)
+	session.Show(x.tap.to, f, raw)
 }
 
 // showPart shows what comes back for one message of a batch.
@@ -95,19 +99,16 @@ func (x *exchange) showPart(stream string, out session.Out) {
 	if x.tap.to == nil || out.Raw == nil && !out.Final {
 		return
 	}
-	f := x.replyFrame(stream, out.Raw)
+	f := x.replyFrame(stream)
 	if out.Final {
 		f.HTTP = &translate.Envelope{Status: max(out.Status, http.StatusOK), Header: protocolHeaders(out.Header)}
 	}
-	x.tap.to.Frame(f)
+	session.Show(x.tap.to, f, out.Raw)
 }
 
-func (x *exchange) replyFrame(stream string, raw []byte) translate.Frame {
-	f := x.frame(stream, nil)
-	f.Msg, f.Dir, f.HTTP, f.Time = nil, translate.ToClient, nil, time.Now()
-	if raw != nil {
-		f.Msg, _ = jsonrpc.Decode(raw, jsonrpc.Limits{})
-	}
+func (x *exchange) replyFrame(stream string) translate.Frame {
+	f := x.place(stream)
+	f.Dir, f.Time = translate.ToClient, time.Now()
 	return f
 }
 
@@ -151,11 +152,7 @@ func (s *clientLink) show(stream string, raw []byte) {
 	if s.o.Tap == nil {
 		return
 	}
-	if m, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {
-		f := s.frame(stream)
-		f.Msg = m
-		s.o.Tap.Frame(f)
-	}
+	session.Show(s.o.Tap, s.frame(stream), raw)
 }
 
 // showStatus shows an end that is a status alone.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
 )
 
 // Target says whom to speak to upstream and as whom. Credential holds the
@@ -81,7 +82,28 @@ type Stream interface {
 }
 
 // Tap sees every frame on both legs. Implementations never block and never
-// change a frame; they copy what they keep.
+// change a frame. They may keep it: nobody changes a message, or what HTTP said
+// around it, after it was shown.
 type Tap interface {
 	Frame(f translate.Frame)
+}
+
+// RawTap is a Tap that takes the text of a message nobody has decoded.
+type RawTap interface {
+	Tap
+	// RawFrame is Frame for a message whose text is raw; f.Msg is nil.
+	RawFrame(f translate.Frame, raw []byte)
+}
+
+// Show shows tap a frame whose message nobody has decoded; raw is its text, nil
+// if there is none.
+func Show(tap Tap, f translate.Frame, raw []byte) {
+	if raw != nil {
+		if t, ok := tap.(RawTap); ok {
+			t.RawFrame(f, raw)
+			return
+		}
+		f.Msg, _ = jsonrpc.Decode(raw, jsonrpc.Limits{})
+	}
+	tap.Frame(f)
 }

@@ -42,10 +42,7 @@ func (s *stream) showSent(out session.Outgoing) {
 	}
 	f := s.tapFrame(translate.ToServer)
 	f.HTTP = &translate.Envelope{Verb: verbOf(out), Header: hd}
-	if len(out.Msg) > 0 {
-		f.Msg, _ = jsonrpc.Decode(out.Msg, jsonrpc.Limits{})
-	}
-	s.h.opts.Tap.Frame(f)
+	session.Show(s.h.opts.Tap, f, out.Msg)
 }
 
 // show shows the tap what came. Where there were no messages at all that is what
@@ -164,10 +161,7 @@ func (p *pipe) showing(w place, raw []byte) func() {
 		return nil
 	}
 	return func() {
-		f := p.tapFrame(w, translate.ToServer)
-		if f.Msg, _ = jsonrpc.Decode(raw, jsonrpc.Limits{}); f.Msg != nil {
-			p.s.o.Tap.Frame(f)
-		}
+		session.Show(p.s.o.Tap, p.tapFrame(w, translate.ToServer), raw)
 	}
 }
 

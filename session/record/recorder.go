@@ -1,13 +1,10 @@
 package record
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"maps"
-	"net/http"
-	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"taskbridge/session"
@@ -18,12 +15,15 @@ import (
 // Defaults and bounds.
 const (
 	// DefaultFrames and DefaultBytes bound what waits to be written.
-	DefaultFrames = 16 << 10
+	DefaultFrames = 32 << 10
 	DefaultBytes  = 32 << 20
 	// frameOverhead is what a frame is counted for beside its message.
 	frameOverhead = 512
 	// flushEvery bounds how much later than its traffic a line is in the file.
 	flushEvery = 100 * time.Millisecond
+	// batchEvery is how long frames are gathered before they are written: to wake
+	// the writer for each would cost more than to write it.
+	batchEvery = 5 * time.Millisecond
 	// retryEvery is how long a rotating recording waits before another part, after
 	// one could not be written.
 	retryEvery = 10 * time.Second
@@ -55,15 +55,21 @@ type Options struct {
 // wait: what does not fit into its buffer is left out, counted, and declared in
 // the capture where it is missing. Safe for concurrent use.
 type Recorder struct {
-	o      Options
-	queue  chan item
-	quit   chan struct{}
-	done   chan struct{}
-	bytes  atomic.Int64 // that wait
-	lost   atomic.Int64 // frames dropped since the last one that was taken
-	closed atomic.Bool
+	o     Options
+	wake  chan struct{} // something waits
+	hurry chan struct{} // much does
+	quit  chan struct{}
+	done  chan struct{}
+
+	mu     sync.Mutex // protects the fields below
+	queue  []item
+	bytes  int64 // of queue
+	lost   int   // frames dropped since the last one that was taken
+	closed bool
 
 	// The writer's own:
+	spare   []item         // an empty queue's memory; handed over with mu
+	rec     capture.Record // the one at hand
 	conceal *capture.Concealer
 	parts   parts
 	file    *sink // nil: none can be written at the moment
@@ -76,13 +82,13 @@ type Recorder struct {
 	err     error     // of the first failure
 }
 
-var _ session.Tap = (*Recorder)(nil)
+var _ session.RawTap = (*Recorder)(nil)
 
-// item is a frame on its way to the file. Its message is a copy.
+// item is a frame on its way to the file.
 type item struct {
-	rec  capture.Record
-	size int64
-	lost int // frames dropped before it
+	f    translate.Frame
+	raw  []byte // its message's text, where it is not decoded
+	lost int    // frames dropped before it
 }
 
 // New makes the file and begins to record.
@@ -100,7 +106,7 @@ func New(o Options) (*Recorder, error) {
 		o.Dropped = func() {}
 	}
 	r := &Recorder{
-		o: o, queue: make(chan item, o.Frames), quit: make(chan struct{}), done: make(chan struct{}),
+		o: o, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 		conceal: capture.NewConcealer(o.Mask),
 		parts:   parts{name: o.File, rotates: o.RotateSize > 0 || o.RotateEvery > 0},
 	}
@@ -116,67 +122,64 @@ func (r *Recorder) File() string { return r.o.File }
 
 // Frame implements session.Tap.
 func (r *Recorder) Frame(f translate.Frame) {
-	if r.closed.Load() {
-		return
-	}
-	size := int64(frameOverhead)
+	var raw []byte
 	if f.Msg != nil {
-		size += int64(len(f.Msg.Raw))
+		raw = f.Msg.Raw
 	}
-	// A message larger than all of the buffer still has its place in an empty one.
-	if n := r.bytes.Add(size); n > r.o.Bytes && n > size {
-		r.bytes.Add(-size)
-		r.drop()
-		return
-	}
+	r.take(f, raw)
+}
+
+// RawFrame implements session.RawTap.
+func (r *Recorder) RawFrame(f translate.Frame, raw []byte) { r.take(f, raw) }
+
+func (r *Recorder) take(f translate.Frame, raw []byte) {
 	if f.Time.IsZero() {
 		f.Time = time.Now()
 	}
-	it := item{size: size, rec: capture.Record{
-		Time: f.Time.UTC(), Leg: f.Leg, Dir: f.Dir, Transport: f.Transport, Conn: f.Conn, Stream: f.Stream,
-		Session: f.Session, Principal: f.Principal,
-	}}
-	if f.HTTP != nil {
-		it.rec.Verb, it.rec.Status, it.rec.Header = f.HTTP.Verb, f.HTTP.Status, keptHeaders(f.HTTP.Header)
+	size := int64(frameOverhead + len(raw))
+	r.mu.Lock()
+	// A message larger than all of the buffer still has its place in an empty one.
+	full := len(r.queue) >= r.o.Frames || r.bytes+size > r.o.Bytes && r.bytes > 0
+	switch {
+	case r.closed:
+		r.mu.Unlock()
+		return
+	case full:
+		r.lost++
+		r.mu.Unlock()
+		r.o.Dropped()
+		return
 	}
-	if f.Msg != nil {
-		it.rec.Msg = bytes.Clone(f.Msg.Raw)
+	first := len(r.queue) == 0
+	r.queue = append(r.queue, item{f, raw, r.lost})
+	r.bytes += size
+	r.lost = 0
+	much := len(r.queue) > r.o.Frames/4 || r.bytes > r.o.Bytes/4
+	r.mu.Unlock()
+	if first {
+		notify(r.wake)
 	}
-	it.lost = int(r.lost.Swap(0))
+	if much {
+		notify(r.hurry)
+	}
+}
+
+func notify(c chan struct{}) {
 	select {
-	case r.queue <- it:
+	case c <- struct{}{}:
 	default:
-		r.bytes.Add(-size)
-		r.lost.Add(int64(it.lost))
-		r.drop()
 	}
-}
-
-func (r *Recorder) drop() {
-	r.lost.Add(1)
-	r.o.Dropped()
-}
-
-// keptHeaders copies the headers a capture keeps: the others may change under
-// the hands of the writer, and are none of its business.
-func keptHeaders(in http.Header) http.Header {
-	var out http.Header
-	for name, v := range in {
-		if capture.KeptHeader(name) {
-			if out == nil {
-				out = make(http.Header, len(in))
-			}
-			out[name] = slices.Clone(v)
-		}
-	}
-	return out
 }
 
 // Close writes what waits and the capture's last line. Frames that come later
 // are not recorded. The error is that of the first failure, if there was one.
 // It may be called twice.
 func (r *Recorder) Close() error {
-	if !r.closed.Swap(true) {
+	r.mu.Lock()
+	was := r.closed
+	r.closed = true
+	r.mu.Unlock()
+	if !was {
 		close(r.quit)
 	}
 	<-r.done
@@ -188,10 +191,18 @@ func (r *Recorder) write() {
 	defer close(r.done)
 	flush := time.NewTicker(flushEvery)
 	defer flush.Stop()
+	pause := time.NewTimer(batchEvery)
+	defer pause.Stop()
 	for {
 		select {
-		case it := <-r.queue:
-			r.record(it)
+		case <-r.wake:
+			pause.Reset(batchEvery)
+			select {
+			case <-pause.C:
+			case <-r.hurry:
+			case <-r.quit:
+			}
+			r.drain()
 		case now := <-flush.C:
 			r.tick(now)
 		case <-r.quit:
@@ -200,6 +211,28 @@ func (r *Recorder) write() {
 		}
 	}
 }
+
+// drain records what waits. What is written counts as waiting until it was.
+func (r *Recorder) drain() {
+	r.mu.Lock()
+	batch := r.queue
+	r.queue, r.spare = r.spare[:0], nil
+	r.mu.Unlock()
+	for i := range batch {
+		size := int64(frameOverhead + len(batch[i].raw))
+		r.record(&batch[i])
+		batch[i] = item{}
+		r.mu.Lock()
+		r.bytes -= size
+		r.mu.Unlock()
+	}
+	if cap(batch) <= keptQueue {
+		r.spare = batch
+	}
+}
+
+// keptQueue is the longest queue whose memory is used again.
+const keptQueue = 4 << 10
 
 // tick does what is due without traffic.
 func (r *Recorder) tick(now time.Time) {
@@ -215,16 +248,11 @@ func (r *Recorder) tick(now time.Time) {
 
 // finish records what is left.
 func (r *Recorder) finish() {
-	for {
-		select {
-		case it := <-r.queue:
-			r.record(it)
-			continue
-		default:
-		}
-		break
-	}
-	r.pending += int(r.lost.Swap(0))
+	r.drain()
+	r.mu.Lock()
+	r.pending += r.lost
+	r.lost = 0
+	r.mu.Unlock()
 	if r.file == nil {
 		return
 	}
@@ -235,21 +263,27 @@ func (r *Recorder) finish() {
 }
 
 // record writes one frame.
-func (r *Recorder) record(it item) {
-	r.bytes.Add(-it.size)
+func (r *Recorder) record(it *item) {
 	r.pending += it.lost
 	if r.file == nil {
 		r.reopen(time.Now())
 	}
 	if r.file != nil {
-		r.declare(it.rec.Time)
+		r.declare(it.f.Time.UTC())
 	}
-	rec := &it.rec
-	r.conceal.Record(rec) // it must hear of requests whose answers are recorded
+	f := &it.f
+	r.rec = capture.Record{
+		Time: f.Time.UTC(), Leg: f.Leg, Dir: f.Dir, Transport: f.Transport, Conn: f.Conn, Stream: f.Stream,
+		Session: f.Session, Principal: f.Principal, Msg: it.raw,
+	}
+	if f.HTTP != nil {
+		r.rec.Verb, r.rec.Status, r.rec.Header = f.HTTP.Verb, f.HTTP.Status, f.HTTP.Header
+	}
+	r.conceal.Message(&r.rec, f.Msg) // it must hear of requests whose answers are recorded
 	if r.o.Redact != nil {
-		r.o.Redact(rec)
+		r.o.Redact(&r.rec)
 	}
-	if r.file == nil || !r.fail(r.file.w.Write(rec)) {
+	if r.file == nil || !r.fail(r.file.w.Write(&r.rec)) {
 		r.pending++
 		r.o.Dropped()
 		return

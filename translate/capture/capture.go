@@ -107,20 +107,6 @@ func (e *FormatError) Unwrap() error { return e.Err }
 // that has no End: it was cut short, and what came later is missing.
 var ErrNotWhole = errors.New("the capture is not whole: its last line is missing, so recording was cut short")
 
-func (r *Record) head() head {
-	h := head{
-		Time: r.Time, Transport: r.Transport, Conn: r.Conn, Stream: r.Stream, Session: r.Session, Principal: r.Principal,
-		Verb: r.Verb, Status: r.Status, Header: r.Header, Redacted: r.Redacted, Dropped: r.Dropped,
-	}
-	if r.Leg != 0 {
-		h.Leg = r.Leg.String()
-	}
-	if r.Dir != 0 {
-		h.Dir = r.Dir.String()
-	}
-	return h
-}
-
 func (h *head) record() (Record, error) {
 	r := Record{
 		Time: h.Time, Transport: h.Transport, Conn: h.Conn, Stream: h.Stream, Session: h.Session, Principal: h.Principal,

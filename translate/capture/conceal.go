@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 
@@ -44,7 +45,10 @@ func NewConcealer(mask func(kind, text string) string) *Concealer {
 
 // Record conceals r: Session and Principal come as they are, Header with
 // whatever was said.
-func (c *Concealer) Record(r *Record) {
+func (c *Concealer) Record(r *Record) { c.Message(r, nil) }
+
+// Message is Record where r's message has been decoded.
+func (c *Concealer) Message(r *Record, m *jsonrpc.Message) {
 	if r.Principal != "" {
 		r.Principal = c.mask(maskPrincipal, r.Principal)
 	}
@@ -52,16 +56,34 @@ func (c *Concealer) Record(r *Record) {
 		r.Session = c.mask(maskSession, r.Session)
 	}
 	method := ""
-	if r.Msg != nil {
-		m, err := jsonrpc.Decode(r.Msg, jsonrpc.Limits{})
-		if err != nil {
+	if holds := mayHold(r.Msg); m == nil && holds {
+		var err error
+		if m, err = jsonrpc.Decode(r.Msg, jsonrpc.Limits{}); err != nil {
 			r.Msg = nil // what cannot be read cannot be vouched for
-		} else {
-			method = m.Method
+		}
+	} else if m != nil && !holds && m.Kind == jsonrpc.Request {
+		c.methods.Add(openKey(r, r.Dir, m), m.Method)
+	}
+	if m != nil {
+		method = m.Method
+		if mayHold(r.Msg) {
 			r.Msg = c.sealedIn(c.message(r, m))
 		}
 	}
 	r.Header = c.header(r.Header, method)
+}
+
+// hints: one of them is in every message that holds something secret, unless
+// letters of it are escaped.
+var hints = [][]byte{[]byte("askI"), []byte("equestStat"), []byte(sealPrefix), []byte(`\u00`)}
+
+func mayHold(raw []byte) bool {
+	for _, h := range hints {
+		if bytes.Contains(raw, h) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Concealer) handle(text string) string { return MaskPrefix + c.mask(maskHandle, text) }
