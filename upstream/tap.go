@@ -58,7 +58,7 @@ func (s *stream) show(msgs []*jsonrpc.Message) {
 		f := s.tapFrame(translate.ToClient)
 		f.Msg = m
 		if s.shown.CompareAndSwap(false, true) {
-			f.HTTP = &translate.Envelope{Status: s.env.Status, Header: maps.Clone(s.env.Header)}
+			f.HTTP = s.env
 		} else if m == nil {
 			return
 		}

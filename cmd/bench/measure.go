@@ -62,7 +62,7 @@ func (c *contender) round(d time.Duration, server *child) error {
 // and prepares its request.
 func startPair(o options, s scenario, server *child, label string) (bridge, reverse *contender, c *canned, err error) {
 	target := "http://" + server.addr + s.path()
-	args := func(role string) []string {
+	args := func(role, name string) []string {
 		list := []string{"-target", target}
 		if role == roleBridge && s.fresh > 0 {
 			list = append(list, "-no-snapshots")
@@ -71,13 +71,13 @@ func startPair(o options, s scenario, server *child, label string) (bridge, reve
 			list = append(list, "-pool")
 		}
 		if o.profile != "" && label != "" {
-			file := filepath.Join(o.profile, strings.NewReplacer("→", "-", "/", "-", " ", "-").Replace(s.name())+"-"+label+"-"+role)
+			file := filepath.Join(o.profile, strings.NewReplacer("→", "-", "/", "-", " ", "-").Replace(s.name())+"-"+label+"-"+name)
 			list = append(list, "-cpuprofile", file+".cpu", "-memprofile", file+".mem")
 		}
 		return list
 	}
 	bridge, reverse = new(contender), new(contender)
-	bridgeArgs := args(roleBridge)
+	bridgeArgs := args(roleBridge, roleBridge)
 	if o.record != "" {
 		name := strings.NewReplacer("→", "-", "/", "-", " ", "-").Replace(s.name()) + "-" + label + ".jsonl"
 		bridgeArgs = append(bridgeArgs, "-record", filepath.Join(o.record, name))
@@ -89,7 +89,7 @@ func startPair(o options, s scenario, server *child, label string) (bridge, reve
 	if o.record != "" {
 		other = roleBridge
 	}
-	if reverse.child, err = start(other, args(other)...); err != nil {
+	if reverse.child, err = start(other, args(other, roleReverse)...); err != nil {
 		return bridge, reverse, nil, err
 	}
 	c, err = s.prepare("http://" + bridge.addr + "/mcp")

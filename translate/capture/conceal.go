@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -32,15 +32,36 @@ const (
 // is who the caller is. It is not for concurrent use.
 type Concealer struct {
 	mask    func(kind, text string) string
-	methods *lru.Cache[string, string] // of requests without an answer yet
+	methods *simplelru.LRU[string, string] // of requests without an answer yet
+	masks   *simplelru.LRU[named, string]  // of sessions and callers, who come again and again
 }
+
+// named is a text of a kind.
+type named struct{ kind, text string }
+
+// maxMasks bounds the sessions and callers whose masks are remembered.
+const maxMasks = 4 << 10
 
 // NewConcealer returns a Concealer. mask is a keyed hash of a text of a kind, in
 // letters and digits.
 func NewConcealer(mask func(kind, text string) string) *Concealer {
 	c := &Concealer{mask: mask}
-	c.methods, _ = lru.New[string, string](maxOpen) // the size is above zero
+	// Their sizes are above zero.
+	c.methods, _ = simplelru.NewLRU[string, string](maxOpen, nil)
+	c.masks, _ = simplelru.NewLRU[named, string](maxMasks, nil)
 	return c
+}
+
+func (c *Concealer) masked(kind, text string) string {
+	if text == "" {
+		return ""
+	}
+	mask, ok := c.masks.Get(named{kind, text})
+	if !ok {
+		mask = c.mask(kind, text)
+		c.masks.Add(named{kind, text}, mask)
+	}
+	return mask
 }
 
 // Record conceals r: Session and Principal come as they are, Header with
@@ -49,38 +70,51 @@ func (c *Concealer) Record(r *Record) { c.Message(r, nil) }
 
 // Message is Record where r's message has been decoded.
 func (c *Concealer) Message(r *Record, m *jsonrpc.Message) {
-	if r.Principal != "" {
-		r.Principal = c.mask(maskPrincipal, r.Principal)
-	}
-	if r.Session != "" {
-		r.Session = c.mask(maskSession, r.Session)
-	}
+	r.Principal = c.masked(maskPrincipal, r.Principal)
+	r.Session = c.masked(maskSession, r.Session)
 	method := ""
-	if holds := mayHold(r.Msg); m == nil && holds {
+	holds := mayHold(r.Msg)
+	if m == nil && holds {
 		var err error
 		if m, err = jsonrpc.Decode(r.Msg, jsonrpc.Limits{}); err != nil {
 			r.Msg = nil // what cannot be read cannot be vouched for
 		}
-	} else if m != nil && !holds && m.Kind == jsonrpc.Request {
-		c.methods.Add(openKey(r, r.Dir, m), m.Method)
 	}
 	if m != nil {
 		method = m.Method
-		if mayHold(r.Msg) {
+		if holds {
 			r.Msg = c.sealedIn(c.message(r, m))
+		} else if m.Kind == jsonrpc.Request {
+			c.methods.Add(openKey(r, r.Dir, m), m.Method)
 		}
 	}
 	r.Header = c.header(r.Header, method)
 }
 
-// hints: one of them is in every message that holds something secret, unless
-// letters of it are escaped.
-var hints = [][]byte{[]byte("askI"), []byte("equestStat"), []byte(sealPrefix), []byte(`\u00`)}
+// hints: one of them is in every message that holds something secret. Each is
+// looked for by a byte of it that is rare: this is done for every message.
+var hints = []struct {
+	rare          byte
+	before, after string
+}{
+	{'I', "task", "d"},
+	{'S', "request", "tate"},
+	{'_', "tb1", ""},
+	{'\\', "", "u00"}, // a letter of them is escaped
+}
 
+// mayHold says whether it is worth while to look for secrets in raw.
 func mayHold(raw []byte) bool {
 	for _, h := range hints {
-		if bytes.Contains(raw, h) {
-			return true
+		for at := 0; ; at++ {
+			i := bytes.IndexByte(raw[at:], h.rare)
+			if i < 0 {
+				break
+			}
+			at += i
+			if bytes.HasSuffix(raw[:at], []byte(h.before)) && bytes.HasPrefix(raw[at+1:], []byte(h.after)) {
+				return true
+			}
 		}
 	}
 	return false
@@ -223,46 +257,49 @@ func isSealChar(b byte) bool {
 
 // header keeps the protocol's own headers, with what is secret in them masked.
 func (c *Concealer) header(in http.Header, method string) http.Header {
-	var out http.Header
+	out, own := in, false
+	change := func() {
+		if !own {
+			own, out = true, in.Clone()
+		}
+	}
 	for name, values := range in {
-		clean := c.cleaner(name, method)
-		if clean == nil {
+		if !KeptHeader(name) {
+			change()
+			delete(out, name)
 			continue
 		}
-		kept := make([]string, len(values))
 		for i, v := range values {
-			kept[i] = clean(v)
+			if clean := c.headerValue(name, method, v); clean != v {
+				change()
+				out[name][i] = clean
+			}
 		}
-		if out == nil {
-			out = make(http.Header, len(in))
-		}
-		out[name] = kept
+	}
+	if len(out) == 0 {
+		return nil
 	}
 	return out
 }
 
-// cleaner is what is kept of a header's value; nil: the header is left out.
-func (c *Concealer) cleaner(name, method string) func(string) string {
+func (c *Concealer) headerValue(name, method, v string) string {
 	switch name {
 	case translate.HeaderSession:
-		return func(v string) string { return c.mask(maskSession, v) }
+		return c.masked(maskSession, v)
 	case "Www-Authenticate":
-		return CleanChallenge
+		return CleanChallenge(v)
 	case translate.HeaderName:
 		if translate.TaskMethod(method) {
-			return func(v string) string {
-				if text, ok := translate.DecodeHeader(v); ok {
-					v = text
-				}
-				return c.handle(v)
+			if text, ok := translate.DecodeHeader(v); ok {
+				v = text
 			}
+			return c.handle(v)
 		}
-		return c.sealedText
 	}
-	if KeptHeader(name) {
-		return c.sealedText
+	if !strings.Contains(v, sealPrefix) {
+		return v
 	}
-	return nil
+	return c.sealedText(v)
 }
 
 // KeptHeader says whether a capture keeps a header, whose name is canonical:

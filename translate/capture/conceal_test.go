@@ -50,6 +50,18 @@ func TestConceal(t *testing.T) {
 	}
 }
 
+// A hint must be in every message that holds something secret.
+func TestMayHold(t *testing.T) {
+	for text, want := range map[string]bool{
+		`"taskId"`: true, `"taskIds"`: true, `requestState`: true, handle: true, `"task\u0049d"`: true, `tb1`: false, `askId`: false, `Id`: false,
+		`{"a":"_S_I"}`: false, `\n`: false, ``: false, `task`: false, `IdtaskId`: true, `_tb1_`: true, `State requestState`: true,
+	} {
+		if got := mayHold([]byte(text)); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
 func TestConcealAround(t *testing.T) {
 	r := Record{
 		Leg: translate.ServerLeg, Dir: translate.ToServer, Session: "S", Principal: "P",

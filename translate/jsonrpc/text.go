@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -127,6 +128,9 @@ func Quote(s string) []byte { return AppendString(make([]byte, 0, len(s)+2), s) 
 // event stream or on stdio. In valid JSON line ends stand between tokens only:
 // inside strings they are escaped (RFC 8259 section 7).
 func Compact(dst, raw []byte) []byte {
+	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+		return append(dst, raw...)
+	}
 	start := 0
 	for i, c := range raw {
 		if c == '\n' || c == '\r' {
