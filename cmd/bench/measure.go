@@ -20,6 +20,7 @@ func startServers(large int) (*child, error) {
 
 // contender is one proxy in a measurement.
 type contender struct {
+	canned *canned // what is sent
 	*child
 	conns []*connection
 	rates []float64 // of each round: exchanges a second
@@ -93,6 +94,10 @@ func startPair(o options, s scenario, server *child, label string) (bridge, reve
 		return bridge, reverse, nil, err
 	}
 	c, err = s.prepare("http://" + bridge.addr + "/mcp")
+	bridge.canned, reverse.canned = c, c
+	if err == nil && o.record != "" { // its sessions are its own
+		reverse.canned, err = s.prepare("http://" + reverse.addr + "/mcp")
+	}
 	return bridge, reverse, c, err
 }
 
@@ -121,7 +126,7 @@ func measure(o options, s scenario, server *child, w io.Writer) error {
 }
 
 func measureAt(o options, s scenario, server *child, n int, w io.Writer) error {
-	bridge, reverse, c, err := startPair(o, s, server, "c"+strconv.Itoa(n))
+	bridge, reverse, _, err := startPair(o, s, server, "c"+strconv.Itoa(n))
 	defer bridge.stop()
 	defer reverse.stop()
 	if err != nil {
@@ -134,7 +139,7 @@ func measureAt(o options, s scenario, server *child, n int, w io.Writer) error {
 	}
 	ids := int64(0)
 	for _, p := range pair {
-		if p.conns, err = connect(p.addr, c, n, &ids); err != nil {
+		if p.conns, err = connect(p.addr, p.canned, n, &ids); err != nil {
 			return err
 		}
 		if _, _, err := load(p.conns, round); err != nil { // warm up

@@ -23,7 +23,7 @@ const (
 	flushEvery = 100 * time.Millisecond
 	// batchEvery is how long frames are gathered before they are written: to wake
 	// the writer for each would cost more than to write it.
-	batchEvery = 5 * time.Millisecond
+	batchEvery = 20 * time.Millisecond
 	// retryEvery is how long a rotating recording waits before another part, after
 	// one could not be written.
 	retryEvery = 10 * time.Second

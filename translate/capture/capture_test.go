@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -124,5 +125,32 @@ func TestAnyOrder(t *testing.T) {
 	r, _, err := ParseLine([]byte(`{"msg":{"a":[1,"}"]},"dir":"to-client","leg":"server","time":"2026-11-30T10:00:00Z"}`))
 	if err != nil || string(r.Msg) != `{"a":[1,"}"]}` || r.Leg != translate.ServerLeg {
 		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// What is written by hand is what encoding/json would write.
+func TestHeadIsJSON(t *testing.T) {
+	for _, r := range append(sample(), Record{
+		Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600)), Leg: translate.ServerLeg, Dir: translate.ToClient,
+		Conn: "a\"\n", Verb: "GET", Header: http.Header{"B": {"1", "ä\x01"}, "A": {}}, Redacted: []string{"x", "y"},
+	}) {
+		h := head{
+			Time: r.Time, Transport: r.Transport, Conn: r.Conn, Stream: r.Stream, Session: r.Session, Principal: r.Principal,
+			Verb: r.Verb, Status: r.Status, Header: r.Header, Redacted: r.Redacted, Dropped: r.Dropped,
+		}
+		if r.Dropped == 0 {
+			h.Leg, h.Dir = r.Leg.String(), r.Dir.String()
+		}
+		var got, want any
+		wanted, err := json.Marshal(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(appendHead(nil, &r), &got); err != nil {
+			t.Errorf("%v: %s", err, appendHead(nil, &r))
+		}
+		if err := json.Unmarshal(wanted, &want); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
 	}
 }

@@ -11,9 +11,6 @@ import (
 	"taskbridge/translate/jsonrpc"
 )
 
-// maxOpen bounds the requests whose answers are told apart by their method.
-const maxOpen = 16 << 10
-
 // MaskPrefix begins what stands for a task's id, a requestState or a sealed
 // handle in a capture. The hash behind it is the same wherever the same text
 // stood, so they still match each other.
@@ -31,24 +28,21 @@ const (
 // MCP a session's id, a task's id and a requestState are bearer secrets, and so
 // is who the caller is. It is not for concurrent use.
 type Concealer struct {
-	mask    func(kind, text string) string
-	methods *simplelru.LRU[string, string] // of requests without an answer yet
-	masks   *simplelru.LRU[named, string]  // of sessions and callers, who come again and again
+	mask  func(kind, text string) string
+	masks *simplelru.LRU[named, string] // the newest
 }
 
 // named is a text of a kind.
 type named struct{ kind, text string }
 
-// maxMasks bounds the sessions and callers whose masks are remembered.
+// maxMasks bounds the texts whose masks are remembered.
 const maxMasks = 4 << 10
 
 // NewConcealer returns a Concealer. mask is a keyed hash of a text of a kind, in
 // letters and digits.
 func NewConcealer(mask func(kind, text string) string) *Concealer {
 	c := &Concealer{mask: mask}
-	// Their sizes are above zero.
-	c.methods, _ = simplelru.NewLRU[string, string](maxOpen, nil)
-	c.masks, _ = simplelru.NewLRU[named, string](maxMasks, nil)
+	c.masks, _ = simplelru.NewLRU[named, string](maxMasks, nil) // the size is above zero
 	return c
 }
 
@@ -83,9 +77,7 @@ func (c *Concealer) Message(r *Record, m *jsonrpc.Message) {
 	if m != nil {
 		method = m.Method
 		if holds {
-			r.Msg = c.sealedIn(c.message(r, m))
-		} else if m.Kind == jsonrpc.Request {
-			c.methods.Add(openKey(r, r.Dir, m), m.Method)
+			r.Msg = c.sealedIn(c.message(m))
 		}
 	}
 	r.Header = c.header(r.Header, method)
@@ -120,17 +112,11 @@ func mayHold(raw []byte) bool {
 	return false
 }
 
-func (c *Concealer) handle(text string) string { return MaskPrefix + c.mask(maskHandle, text) }
+func (c *Concealer) handle(text string) string { return MaskPrefix + c.masked(maskHandle, text) }
 
 // message conceals the spans where a secret stands.
-func (c *Concealer) message(r *Record, m *jsonrpc.Message) []byte {
-	method, known := m.Method, true
-	if m.Kind == jsonrpc.Response || m.Kind == jsonrpc.ErrorResponse {
-		method, known = c.recall(r, m)
-	} else if m.Kind == jsonrpc.Request {
-		c.methods.Add(openKey(r, r.Dir, m), method)
-	}
-	f := translate.Facts(m, method)
+func (c *Concealer) message(m *jsonrpc.Message) []byte {
+	f := translate.Facts(m, m.Method)
 	e := m.Edit()
 	for _, v := range f.TaskIDs {
 		c.conceal(e, v)
@@ -142,11 +128,7 @@ func (c *Concealer) message(r *Record, m *jsonrpc.Message) []byte {
 			c.related(e, q.Get("params").Get("_meta"))
 		}
 	}
-	if !known {
-		for _, v := range anyIDs(m.Result()) {
-			c.conceal(e, v)
-		}
-	}
+	c.task(e, m.Result())
 	return e.Bytes()
 }
 
@@ -174,42 +156,19 @@ func (c *Concealer) conceal(e *jsonrpc.Edit, v jsonrpc.Value) {
 	e.Replace(v, jsonrpc.Quote(c.handle(text)))
 }
 
-// anyIDs are ids of tasks wherever an answer could have one: it is not known
-// what it answers.
-func anyIDs(result jsonrpc.Value) (ids []jsonrpc.Value) {
-	add := func(v jsonrpc.Value) {
-		if v.Type() == jsonrpc.String {
-			ids = append(ids, v)
-		}
+// task conceals the ids in an answer about tasks. What it answers is not known
+// here, so its form has to tell: a result that has an id and a status is a task, or
+// an id that stood for one before.
+func (c *Concealer) task(e *jsonrpc.Edit, result jsonrpc.Value) {
+	id := result.Get("taskId")
+	text, _ := id.Str()
+	if result.Get("status").Exists() || c.masks.Contains(named{maskHandle, text}) {
+		c.conceal(e, id)
 	}
-	add(result.Get("taskId"))
-	add(result.Get("task").Get("taskId"))
+	c.conceal(e, result.Get("task").Get("taskId"))
 	for t := range result.Get("tasks").Elems() {
-		add(t.Get("taskId"))
+		c.conceal(e, t.Get("taskId"))
 	}
-	return ids
-}
-
-// openKey is where a request is remembered that went in a direction of a leg:
-// ids are a connection's own, and over HTTP an exchange's.
-func openKey(r *Record, dir translate.Direction, m *jsonrpc.Message) string {
-	where := r.Stream
-	if r.Conn != "" {
-		where = "conn " + r.Conn
-	}
-	return r.Leg.String() + dir.String() + where + " " + m.ID.Key()
-}
-
-// recall is the method an answer belongs to; false: it is not known.
-func (c *Concealer) recall(r *Record, m *jsonrpc.Message) (string, bool) {
-	dir := translate.ToServer
-	if r.Dir == translate.ToServer {
-		dir = translate.ToClient
-	}
-	key := openKey(r, dir, m)
-	method, known := c.methods.Get(key)
-	c.methods.Remove(key)
-	return method, known
 }
 
 // sealedIn conceals sealed handles wherever else they stand: error texts name
