@@ -1,6 +1,10 @@
 package check
 
-import "taskbridge/translate/jsonrpc"
+import (
+	"slices"
+
+	"taskbridge/translate/jsonrpc"
+)
 
 // retired are codes of earlier revisions; reserved the range the specification
 // keeps, with those defined in it (2026-07-28 basic/index, Error Codes).
@@ -18,23 +22,14 @@ const (
 	reservedLast          = -32099
 )
 
-func contains(list []int64, code int64) bool {
-	for _, c := range list {
-		if c == code {
-			return true
-		}
-	}
-	return false
-}
-
 // errorRules looks at the code and its data.
 func (c *Checker) errorRules(ev *event) {
 	code, _ := ev.m.Error().Get("code").Int()
 	if ev.by == byServer && ev.modern {
 		switch {
-		case contains(retired, code):
+		case slices.Contains(retired, code):
 			c.find(ev, "error/retired-code", "code %d", code)
-		case code <= codeHeaderMismatch && code >= reservedLast && !contains(reserved, code):
+		case code <= codeHeaderMismatch && code >= reservedLast && !slices.Contains(reserved, code):
 			c.find(ev, "error/reserved-code", "code %d is reserved and not defined", code)
 		}
 	}

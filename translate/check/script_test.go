@@ -1,7 +1,6 @@
 package check
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -178,8 +177,3 @@ const (
 
 func legacyStatus(status string) string { return strings.Replace(taskText, "working", status, 1) }
 func modernStatus(status string) string { return strings.Replace(workText, "working", status, 1) }
-
-func quote(s string) string {
-	raw, _ := json.Marshal(s)
-	return string(raw)
-}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -192,10 +193,8 @@ func (w *validator) pick(v jsonrpc.Value, s *shape) {
 }
 
 func (w *validator) word(v jsonrpc.Value, s *shape) {
-	for _, word := range s.words {
-		if v.Is(word) {
-			return
-		}
+	if slices.ContainsFunc(s.words, v.Is) {
+		return
 	}
 	got, _ := v.Str()
 	w.add(wrongValue, strings.Join(s.words, ", "), clip(got))
