@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -46,6 +47,9 @@ func init() {
 		}
 	}
 	notePID()
+	if os.Getenv(asPeer) == "half" {
+		halfPeer()
+	}
 }
 
 func notePID() {
@@ -276,6 +280,85 @@ func killedInTask(t *testing.T, c *lineClient, file string) {
 	if wait != nil {
 		if m := c.wait("tasks/result", wait); m.Error == nil {
 			t.Errorf("tasks/result: %s", m.Result)
+		}
+	}
+}
+
+// TestKill_ChildInALine: the process is killed in the middle of a line of 12 MiB,
+// its own or ours. The call gets one error, half a message nobody, and the next
+// call is served by a new process.
+func TestKill_ChildInALine(t *testing.T) {
+	for _, clientModern := range []bool{false, true} {
+		for _, way := range []string{"up", "down"} {
+			t.Run(eraName(clientModern)+" client, "+way, func(t *testing.T) {
+				before := runtime.NumGoroutine()
+				file := filepath.Join(t.TempDir(), "pids")
+				c := startStdio(t, clientModern, "-e", pidsVar+"="+file, "-e", asPeer+"=half", "--", os.Args[0])
+				if !clientModern {
+					c.initialize()
+				}
+				whole := func() { c.must("tools/call", map[string]any{"name": "whole", "arguments": map[string]any{}}, nil) }
+				whole()
+				arguments := map[string]any{}
+				if way == "up" {
+					arguments["text"] = strings.Repeat("x", 12<<20)
+				}
+				_, answer := c.begin("tools/call", map[string]any{"name": way, "arguments": arguments})
+				eventually(t, "half a line has passed", func() bool { _, err := os.Stat(file + ".half"); return err == nil })
+				killChild(t, file)
+				if m := c.wait("killed", answer); m.Error == nil || !strings.Contains(m.Error.Message, "killed") {
+					t.Errorf("the caller got %.200s %+v", m.Result, m.Error)
+				}
+				if !clientModern { // its session has ended with the process
+					c.initialize()
+				}
+				whole()
+				if code := c.end(); code != exitOK {
+					t.Errorf("exit %d", code)
+				}
+				noneLeft(t, file)
+				eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+1 })
+			})
+		}
+	}
+}
+
+// halfPeer is a legacy server that stops in the middle of a line: one it writes
+// in a call of down, one it reads in a call of up.
+func halfPeer() {
+	in := bufio.NewReader(os.Stdin)
+	half := func() {
+		_ = os.WriteFile(os.Getenv(pidsVar)+".half", nil, 0o600)
+		time.Sleep(2 * time.Minute)
+	}
+	for {
+		line, long, err := in.ReadLine()
+		if err != nil {
+			os.Exit(0)
+		}
+		if long {
+			_, _ = io.CopyN(io.Discard, in, 6<<20)
+			half()
+		}
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Params struct{ Name string }
+		}
+		_ = json.Unmarshal(line, &m)
+		switch {
+		case m.ID == nil:
+		case m.Method == "initialize":
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"half","version":"1"}}}`+"\n", m.ID)
+		case m.Method == "tools/list":
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[]}}`+"\n", m.ID)
+		case m.Params.Name == "down":
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s`, m.ID, strings.Repeat("x", 6<<20))
+			half()
+		case m.Method == "tools/call":
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`+"\n", m.ID)
+		default:
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`+"\n", m.ID)
 		}
 	}
 }
