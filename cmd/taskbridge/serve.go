@@ -282,6 +282,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 		return err
 	}
 	defer closeLog()
+	manager := newNotifier(log)
 	c.log, c.tap, c.metrics = log, debugTap(log), newMetrics()
 	b, err := newBridge(ctx, c)
 	if err != nil {
@@ -305,12 +306,14 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	done := make(chan error, 1)
 	go func() { done <- b.serve(ln) }()
 	fmt.Fprintf(a.stderr, "listening on %s://%s%s\n", scheme, ln.Addr(), f.path)
+	manager.say("READY=1")
 	select {
 	case err := <-done:
 		b.close()
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	case <-ctx.Done():
 	}
+	manager.say("STOPPING=1")
 	log.Info("draining", "timeout", f.drainTimeout)
 	b.drain(f.drainTimeout)
 	<-done
