@@ -79,7 +79,20 @@ func (k *talk) ends(s string, id int) {
 	k.line("<", s, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, id, k.result()))
 }
 
+// question asks one thing, or two at once that are answered the other way round.
 func (k *talk) question(s, meta string) {
+	if k.rng.IntN(3) > 0 {
+		k.answer(k.put(s, meta))
+		return
+	}
+	first, second := k.put(s, meta), k.put(s, meta)
+	k.at += 0.4
+	k.answer(second)
+	k.answer(first)
+}
+
+// put asks and returns what the answer will be.
+func (k *talk) put(s, meta string) string {
 	k.ask++
 	method, params := "elicitation/create", fmt.Sprintf(`{"message":"Question %d","requestedSchema":{"type":"object","properties":{}}%s}`, k.ask, meta)
 	answer := `{"action":"accept","content":{"v":1.0}}`
@@ -88,9 +101,14 @@ func (k *talk) question(s, meta string) {
 		answer = `{"role":"assistant","content":{"type":"text","text":"a"},"model":"m"}`
 	}
 	k.line("<", s, fmt.Sprintf(`{"jsonrpc":"2.0","id":"ask-%d","method":%q,"params":%s}`, k.ask, method, params))
+	answer = strings.ReplaceAll(answer, "1.0", strconv.Itoa(k.ask)+".0")
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"ask-%d","result":%s}`, k.ask, answer)
+}
+
+func (k *talk) answer(text string) {
 	k.pass()
 	a := k.stream()
-	k.line(">", a, fmt.Sprintf(`{"jsonrpc":"2.0","id":"ask-%d","result":%s}`, k.ask, answer))
+	k.line(">", a, text)
 	k.line("<", a, "202")
 	k.pass()
 }
@@ -196,6 +214,12 @@ func told(ops []*operation.Operation) []*operation.Operation {
 
 func differences(was, is []*operation.Operation) (wrong []string) {
 	was, is = told(was), told(is)
+	byQuestion := func(a, b operation.Question) int {
+		return strings.Compare(string(plain(a.Params)), string(plain(b.Params)))
+	}
+	for _, op := range slices.Concat(was, is) { // those asked at once have no order
+		slices.SortStableFunc(op.Questions, byQuestion)
+	}
 	if len(was) != len(is) {
 		return []string{fmt.Sprintf("%d operations became %d", len(was), len(is))}
 	}

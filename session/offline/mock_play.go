@@ -9,8 +9,8 @@ import (
 	"taskbridge/translate/operation"
 )
 
-// play says again what came of one recorded request, at the recorded pace. A
-// question holds it up until it is answered.
+// play says again what came of one recorded request, at the recorded pace. What
+// was said after an answer of the client's waits for that answer here, too.
 type play struct {
 	m     *Mock
 	s     *stream
@@ -23,13 +23,17 @@ type play struct {
 	at    int
 	prev  time.Time // of the part said or heard last, as recorded
 	key   string
-	stop  func() bool
-	over  bool // under m.mu
+	// answered are the questions answered here, by their parts; waits is the one
+	// that holds it up, -1: none. Both under m.mu, as over.
+	answered map[int]bool
+	waits    int
+	stop     func() bool
+	over     bool
 }
 
 // play begins to answer msg with what came of r.
 func (m *Mock) play(s *stream, sess string, msg *jsonrpc.Message, r round) {
-	p := &play{m: m, s: s, id: msg.ID, op: r.op, parts: r.op.Parts, to: r.part, at: r.part, key: sess + "\x00" + msg.ID.Key()}
+	p := &play{answered: map[int]bool{}, waits: -1, m: m, s: s, id: msg.ID, op: r.op, parts: r.op.Parts, to: r.part, at: r.part, key: sess + "\x00" + msg.ID.Key()}
 	if t := msg.At("params", "_meta", translate.MetaProgress); t.Exists() {
 		p.token = t.Raw()
 	}
@@ -76,6 +80,11 @@ func (p *play) next() {
 	defer p.m.mu.Unlock()
 	for p.at++; p.at < len(p.parts); p.at++ {
 		part := p.parts[p.at]
+		if p.task == nil && part.Role == operation.RoleAnswer && p.asked(part.To) && !p.answered[part.To] {
+			p.waits = part.To
+			p.at--
+			return
+		}
 		if part.Record.Dir != translate.ToClient || part.Role == operation.RoleReply && part.To != p.to || !p.mine(part) {
 			continue
 		}
@@ -86,6 +95,11 @@ func (p *play) next() {
 		return
 	}
 	// It never was answered: nor is it here.
+}
+
+// asked: the part is a question of this exchange.
+func (p *play) asked(part int) bool {
+	return part > p.to && part < len(p.parts) && p.parts[part].Role == operation.RoleAsk
 }
 
 // mine: the part belongs to this exchange, and is no look of its task's.
@@ -111,9 +125,7 @@ func (p *play) say(part operation.Part) {
 		p.reply(part)
 		return
 	case part.Role == operation.RoleAsk:
-		if p.ask(part) {
-			return
-		}
+		p.ask(part)
 	case part.Role == operation.RoleProgress:
 		if p.token != nil {
 			e := part.Msg.Edit()
@@ -151,26 +163,24 @@ func (p *play) reply(part operation.Part) {
 	p.s.end(raw)
 }
 
-// ask puts a question, and says whether its answer is waited for.
-func (p *play) ask(part operation.Part) bool {
+// ask puts a question.
+func (p *play) ask(part operation.Part) {
 	at := p.at
-	var answer *operation.Part
-	for i := at + 1; i < len(p.parts); i++ {
-		if p.parts[i].Role == operation.RoleAnswer && p.parts[i].To == at {
-			answer = &p.parts[i]
-			break
-		}
-	}
 	p.m.mu.Lock()
 	raw := p.m.asking(part.Msg, func([]byte) {
-		if answer != nil {
-			p.prev = answer.Record.Time
+		p.m.mu.Lock()
+		p.answered[at] = true
+		waited := p.waits == at
+		if waited {
+			p.waits, p.prev = -1, p.parts[p.at+1].Record.Time
+		}
+		p.m.mu.Unlock()
+		if waited {
 			p.next()
 		}
 	})
 	p.m.mu.Unlock()
 	p.s.say(raw)
-	return answer != nil
 }
 
 // asking gives a question an id of its own; answered is called once with the

@@ -29,8 +29,12 @@ type mockTask struct {
 	waiters []taskWaiter
 	asks    [][]byte
 	asked   int
-	// modern: the keys whose answers are waited for.
-	keys map[string]bool
+	// answered are the questions answered here, by their parts; waiting is the
+	// one that holds time up, 0: none.
+	answered map[int]bool
+	waiting  int
+	// modern: the keys whose answers are waited for, and those answered here.
+	keys, told map[string]bool
 }
 
 type taskWaiter struct {
@@ -41,7 +45,7 @@ type taskWaiter struct {
 // newTask makes room for the task of op; it needs m.mu. An id that another task
 // has already gets a number behind it.
 func (m *Mock) newTask(op *operation.Operation) *mockTask {
-	t := &mockTask{m: m, op: op, id: op.TaskID}
+	t := &mockTask{m: m, op: op, id: op.TaskID, answered: map[int]bool{}, told: map[string]bool{}}
 	for n := 2; m.tasks[t.id] != nil; n++ {
 		t.id = op.TaskID + "~" + string(jsonrpc.IntID(int64(n)).Raw())
 	}
@@ -101,7 +105,9 @@ func (t *mockTask) set(raw []byte) {
 	}
 	t.keys = map[string]bool{}
 	for key := range v.Get("inputRequests").Members() {
-		t.keys[key] = true
+		if !t.told[key] {
+			t.keys[key] = true
+		}
 	}
 }
 
@@ -133,6 +139,11 @@ func (t *mockTask) next() {
 	}
 	for t.at++; t.at < len(t.op.Parts); t.at++ {
 		part := t.op.Parts[t.at]
+		if part.Role == operation.RoleAnswer && part.To > 0 && t.op.Parts[part.To].Role == operation.RoleAsk && !t.answered[part.To] {
+			t.waiting = part.To
+			t.at--
+			return
+		}
 		if part.Role == operation.RoleCancel && part.Record.Dir == translate.ToServer {
 			return // it goes on when it is cancelled here too
 		}
@@ -163,7 +174,7 @@ func (t *mockTask) happening(part operation.Part) func() bool {
 			return func() bool { t.set(dropMeta(msg.Params())); return !t.waits() }
 		}
 	case operation.RoleAsk:
-		return func() bool { return t.ask(part) }
+		return func() bool { t.ask(part); return true }
 	case operation.RoleProgress, operation.RoleLog:
 		return func() bool { t.tell(msg); return true }
 	case operation.RoleReply:
@@ -244,22 +255,17 @@ func (t *mockTask) give(w taskWaiter) {
 	}
 }
 
-// ask puts a question of a legacy task and says whether time goes on at once.
-func (t *mockTask) ask(part operation.Part) bool {
-	var answer *operation.Part
-	for i := t.at + 1; i < len(t.op.Parts); i++ {
-		if t.op.Parts[i].Role == operation.RoleAnswer && t.op.Parts[i].To == t.at {
-			answer = &t.op.Parts[i]
-			break
-		}
-	}
+// ask puts a question of a legacy task.
+func (t *mockTask) ask(part operation.Part) {
+	at := t.at
 	t.asked++
 	raw := t.m.asking(part.Msg, func([]byte) {
 		t.m.mu.Lock()
 		defer t.m.mu.Unlock()
 		t.asked--
-		if answer != nil && !t.over {
-			t.prev = answer.Record.Time
+		t.answered[at] = true
+		if t.waiting == at && !t.over {
+			t.waiting, t.prev = 0, t.op.Parts[t.at+1].Record.Time
 			t.next()
 		}
 	})
@@ -273,7 +279,6 @@ func (t *mockTask) ask(part operation.Part) bool {
 	} else {
 		t.asks = append(t.asks, raw)
 	}
-	return answer == nil
 }
 
 // reader is the newest exchange that waits for the result.
@@ -354,6 +359,7 @@ func (m *Mock) unknownTask(s *stream, msg *jsonrpc.Message) {
 func (t *mockTask) update(msg *jsonrpc.Message) {
 	for key := range msg.At("params", "inputResponses").Members() {
 		delete(t.keys, key)
+		t.told[key] = true
 	}
 	if len(t.keys) > 0 || t.over {
 		return
@@ -363,13 +369,26 @@ func (t *mockTask) update(msg *jsonrpc.Message) {
 		return
 	}
 	t.reopen = false
-	for i := t.at + 1; i < len(t.op.Parts); i++ {
+	// What was recorded up to the last of these answers is past.
+	for i := t.at + 1; i < len(t.op.Parts) && t.isTold(t.op.Parts[i]); i++ {
 		if t.op.Parts[i].Role == operation.RoleUpdate {
 			t.at, t.prev = i, t.op.Parts[i].Record.Time
-			break
 		}
 	}
 	t.next()
+}
+
+// isTold: the part is no update with an answer that has not come here.
+func (t *mockTask) isTold(p operation.Part) bool {
+	if p.Role != operation.RoleUpdate || p.Msg == nil {
+		return true
+	}
+	for key := range p.Msg.At("params", "inputResponses").Members() {
+		if !t.told[key] {
+			return false
+		}
+	}
+	return true
 }
 
 func (t *mockTask) cancel(s *stream, msg *jsonrpc.Message) {
