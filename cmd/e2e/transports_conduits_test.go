@@ -173,6 +173,9 @@ func (c *overHTTP) get(after string) error {
 	}
 	if resp.StatusCode != http.StatusOK {
 		resp.Body.Close()
+		if after != "" && resp.StatusCode == http.StatusMethodNotAllowed {
+			return nil // all of it has been read
+		}
 		return fmt.Errorf("GET: HTTP %d", resp.StatusCode)
 	}
 	c.wg.Go(func() { _ = c.read(resp, "") })
