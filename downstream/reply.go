@@ -218,7 +218,8 @@ func (x *exchange) event(out session.Out) error {
 	switch {
 	case out.Raw != nil:
 		x.showReply(http.StatusOK, out.Raw)
-		x.buf = sse.AppendEvent(x.buf, id, out.Raw)
+		x.buf = sse.AppendHead(x.buf, "", id)
+		return x.flushData(out.Raw)
 	case id != "" && x.mayPrime():
 		x.buf = sse.AppendEvent(x.buf, id, nil)
 	case out.Final && out.RetryMS <= 0 && len(x.buf) == 0:
@@ -252,6 +253,20 @@ func (x *exchange) keepAlive() error {
 	}
 	x.buf = sse.AppendComment(append(x.buf[:0], x.head...), "")
 	x.head = nil
+	return x.flush()
+}
+
+// flushData writes what x.buf holds, a message as the data of the event it ends
+// in, and the event's end. A large message is not copied whole.
+func (x *exchange) flushData(raw []byte) error {
+	for len(raw) > keptBuffer {
+		x.buf = jsonrpc.Compact(x.buf, raw[:writePiece])
+		if err := x.write(x.buf); err != nil {
+			return err
+		}
+		x.buf, raw = x.buf[:0], raw[writePiece:]
+	}
+	x.buf = append(jsonrpc.Compact(x.buf, raw), sse.End...)
 	return x.flush()
 }
 

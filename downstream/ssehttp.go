@@ -84,10 +84,10 @@ func (x *exchange) runLink(k *sseLink) error {
 	expiry := newExpiry(k.expires())
 	defer expiry.stop()
 	for {
-		for ev := k.next(); ev != nil; ev = k.next() {
-			x.buf = append(x.buf[:0], ev...)
-			err := x.flush()
-			k.room.Release(eventSize(ev))
+		for raw := k.next(); raw != nil; raw = k.next() {
+			x.buf = sse.AppendHead(x.buf[:0], "message", "")
+			err := x.flushData(raw)
+			k.room.Release(eventSize(raw))
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,6 @@ import (
 	"taskbridge/session"
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
-	"taskbridge/translate/sse"
 )
 
 const (
@@ -35,7 +34,7 @@ type sseLink struct {
 	room   *semaphore.Weighted
 
 	mu     sync.Mutex // protects the fields below
-	events [][]byte
+	events [][]byte // messages for the client
 	posts  map[*jsonrpc.Message]*linkPost
 	closed bool // nothing more is taken
 	// until is when the newest token the caller has shown here expires; zero:
@@ -64,15 +63,14 @@ func newSSELink(ctx context.Context, s *Server, caller session.Caller) *sseLink 
 	return k
 }
 
-// put takes one message for the client. It waits while the client does not
+// put takes one message for the client, which nobody changes any more. It waits while the client does not
 // read, until its stream is given up.
 func (k *sseLink) put(raw []byte) error {
-	ev := sse.AppendNamed(nil, "message", raw)
-	if err := k.room.Acquire(k.conv.ctx, eventSize(ev)); err != nil {
+	if err := k.room.Acquire(k.conv.ctx, eventSize(raw)); err != nil {
 		return err
 	}
 	k.mu.Lock()
-	k.events = append(k.events, ev)
+	k.events = append(k.events, raw)
 	k.mu.Unlock()
 	k.notify()
 	return nil

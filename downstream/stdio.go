@@ -61,8 +61,9 @@ func ServeStdio(ctx context.Context, o StdioOptions) error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	out := lines.NewWriter(o.Out)
 	s := &stdioServer{o: o, clientLink: newClientLink(ctx, linkOptions{
-		Hub: o.Hub, Who: session.Caller{Principal: session.LocalPrincipal}, Write: lines.NewWriter(o.Out).Write,
+		Hub: o.Hub, Who: session.Caller{Principal: session.LocalPrincipal}, Write: func(raw []byte) error { return out.Write(raw) },
 		Supported: o.Supported, Budget: o.Budget, Logger: o.Logger,
 		Tap: o.Tap, Transport: translate.TransportStdio, Conn: "client",
 	})}

@@ -84,7 +84,7 @@ func newSocket(s *Server, x *exchange, c *websocket.Conn) *socket {
 	})
 	w := &socket{s: s, conn: conn, until: x.until}
 	w.clientLink = newClientLink(context.WithoutCancel(x.r.Context()), linkOptions{
-		Hub: s.o.Hub, Who: x.caller, Write: conn.Write, Crowded: true,
+		Hub: s.o.Hub, Who: x.caller, Write: func(raw []byte) error { return conn.Write(raw) }, Crowded: true,
 		Refuse: func() translate.Cond {
 			if s.draining() {
 				return translate.CondDraining

@@ -37,12 +37,10 @@ const (
 type channel interface {
 	// start is called once, before next. giveUp ends the conversation from within.
 	start(giveUp func(why error))
-	// pack makes what write takes of a message, which stays the caller's.
-	pack(raw []byte) []byte
-	// write sends a packed message and may keep it. One caller at a time. An error
-	// says why nothing can be sent any more; an *overError, that the channel has
-	// ended by itself and why.
-	write(packed []byte) error
+	// write sends a message, which nobody changes any more. One caller at a time.
+	// An error says why nothing can be sent any more; an *overError, that the
+	// channel has ended by itself and why.
+	write(msg [][]byte) error
 	// next returns the next message, and whether the server ended in the middle of
 	// it. The message is the caller's. One caller at a time. A *lines.TooLong says
 	// that one was discarded; any other error, that nothing more comes.

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -257,24 +258,24 @@ type direct interface {
 
 // send puts a message in line.
 func (p *pipe) send(ctx context.Context, w place, raw []byte) error {
-	return p.sendFor(ctx, w, raw, nil)
+	return p.sendFor(ctx, w, [][]byte{raw}, nil)
 }
 
 // sendFor is send for a request whose answer may begin before it was taken.
-func (p *pipe) sendFor(ctx context.Context, w place, raw []byte, begun <-chan struct{}) error {
-	err := p.hand(ctx, w, raw, begun)
+func (p *pipe) sendFor(ctx context.Context, w place, msg [][]byte, begun <-chan struct{}) error {
+	err := p.hand(ctx, w, msg, begun)
 	p.showRefusal(w, err)
 	return err
 }
 
-func (p *pipe) hand(ctx context.Context, w place, raw []byte, begun <-chan struct{}) error {
+func (p *pipe) hand(ctx context.Context, w place, msg [][]byte, begun <-chan struct{}) error {
 	if d, ok := p.ch.(direct); ok {
 		if err := p.dead(); err != nil {
 			return err
 		}
-		return d.deliver(ctx, raw, begun, p.showing(w, raw))
+		return d.deliver(ctx, bytes.Join(msg, nil), begun, p.showing(w, msg))
 	}
-	err := p.out.put(ctx, p.ch.pack(raw), p.showing(w, raw))
+	err := p.out.put(ctx, msg, p.showing(w, msg))
 	switch {
 	case err == nil:
 		return nil
@@ -286,12 +287,13 @@ func (p *pipe) hand(ctx context.Context, w place, raw []byte, begun <-chan struc
 
 // trySend sends what is no caller's, where that needs no waiting.
 func (p *pipe) trySend(raw []byte) {
-	shown := p.showing(place{}, raw)
+	msg := [][]byte{raw}
+	shown := p.showing(place{}, msg)
 	if d, ok := p.ch.(direct); ok {
 		d.dispatch(raw, shown)
 		return
 	}
-	p.out.tryPut(p.ch.pack(raw), shown)
+	p.out.tryPut(msg, shown)
 }
 
 // request sends a request of f.
@@ -317,7 +319,7 @@ func (p *pipe) request(ctx context.Context, f *face, m *jsonrpc.Message, st *pip
 	}
 	questions := p.flight(f, st)
 	p.mu.Unlock()
-	if err := p.sendFor(ctx, placeOf(st), e.Bytes(), st.begun); err != nil {
+	if err := p.sendFor(ctx, placeOf(st), e.Pieces(), st.begun); err != nil {
 		if _, ok := p.ch.(direct); ok && ctx.Err() != nil {
 			st.shut(context.Cause(ctx)) // it may be there: a cancel that follows must find it
 			return err

@@ -14,7 +14,7 @@ const messageOverhead = 512
 // that does not read holds up who puts, each for as long as its context
 // allows, and nobody else.
 type sendQueue struct {
-	write func([]byte) error
+	write func([][]byte) error
 	room  *semaphore.Weighted
 	max   int64
 
@@ -24,20 +24,26 @@ type sendQueue struct {
 	wake   chan struct{}
 }
 
-// queued is a packed message. shown, if set, is called just before it is written.
+// queued is a message, which may come in parts. shown, if set, is called just before it is written.
 type queued struct {
-	msg   []byte
+	msg   [][]byte
 	shown func()
 }
 
-func newSendQueue(write func([]byte) error, max int64) *sendQueue {
+func newSendQueue(write func([][]byte) error, max int64) *sendQueue {
 	return &sendQueue{write: write, room: semaphore.NewWeighted(max), max: max, wake: make(chan struct{}, 1)}
 }
 
-func (q *sendQueue) size(msg []byte) int64 { return min(int64(len(msg))+messageOverhead, q.max) }
+func (q *sendQueue) size(msg [][]byte) int64 {
+	n := int64(messageOverhead)
+	for _, piece := range msg {
+		n += int64(len(piece))
+	}
+	return min(n, q.max)
+}
 
-// put queues msg, which is the queue's from then on.
-func (q *sendQueue) put(ctx context.Context, msg []byte, shown func()) error {
+// put queues msg, which nobody changes any more.
+func (q *sendQueue) put(ctx context.Context, msg [][]byte, shown func()) error {
 	if err := q.room.Acquire(ctx, q.size(msg)); err != nil {
 		return context.Cause(ctx)
 	}
@@ -49,7 +55,7 @@ func (q *sendQueue) put(ctx context.Context, msg []byte, shown func()) error {
 }
 
 // tryPut is put for what is no caller's: it gives up where put would wait.
-func (q *sendQueue) tryPut(msg []byte, shown func()) bool {
+func (q *sendQueue) tryPut(msg [][]byte, shown func()) bool {
 	if !q.room.TryAcquire(q.size(msg)) {
 		return false
 	}

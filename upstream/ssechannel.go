@@ -147,10 +147,8 @@ func (c *sseChannel) jar() string { return fmt.Sprintf("%s %p", c.name, c) }
 
 func (c *sseChannel) start(giveUp func(error)) { c.giveUp = giveUp }
 
-// pack and write are not used: messages are posted, each by itself.
-func (c *sseChannel) pack(raw []byte) []byte { return raw }
-
-func (c *sseChannel) write([]byte) error { return nil }
+// write is not used: messages are posted, each by itself.
+func (c *sseChannel) write([][]byte) error { return nil }
 
 // next implements channel. An endpoint event moves nobody once one has counted.
 func (c *sseChannel) next() ([]byte, bool, error) {

@@ -180,10 +180,8 @@ func (s *links) newLines(r io.Reader, giveUp func(error)) *lines.Reader {
 	return lines.NewReader(r, o)
 }
 
-func (c *childChannel) pack(raw []byte) []byte { return raw }
-
-func (c *childChannel) write(msg []byte) error {
-	if c.w.Write(msg) == nil {
+func (c *childChannel) write(msg [][]byte) error {
+	if c.w.Write(msg...) == nil {
 		return nil
 	}
 	t := time.NewTimer(c.s.o.CloseGrace)

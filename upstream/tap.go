@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"net/http"
@@ -156,12 +157,12 @@ func (p *pipe) tapFrame(w place, dir translate.Direction) translate.Frame {
 
 // showing shows the tap a message as the server gets it, once it is called: when
 // it is sent. It is nil where nobody looks.
-func (p *pipe) showing(w place, raw []byte) func() {
+func (p *pipe) showing(w place, msg [][]byte) func() {
 	if p.s.o.Tap == nil {
 		return nil
 	}
 	return func() {
-		session.Show(p.s.o.Tap, p.tapFrame(w, translate.ToServer), raw)
+		session.Show(p.s.o.Tap, p.tapFrame(w, translate.ToServer), bytes.Join(msg, nil))
 	}
 }
 

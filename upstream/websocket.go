@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -316,9 +315,7 @@ var _ channel = (*wsChannel)(nil)
 
 func (c *wsChannel) start(func(error)) {}
 
-func (c *wsChannel) pack(raw []byte) []byte { return bytes.Clone(raw) }
-
-func (c *wsChannel) write(raw []byte) error { return c.conn.Write(raw) }
+func (c *wsChannel) write(msg [][]byte) error { return c.conn.Write(msg...) }
 
 func (c *wsChannel) next() ([]byte, bool, error) {
 	if c.last.Load() != nil {

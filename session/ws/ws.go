@@ -325,22 +325,42 @@ func (w *Conn) broken(err error) error {
 	return &CloseError{Text: text}
 }
 
-// Write sends one message, which must be valid UTF-8, as one text message. An
-// error is the connection's end: half a message may have gone.
-func (w *Conn) Write(raw []byte) error {
+// Write sends one message, which must be valid UTF-8 and may come in parts, as one
+// text message. An error is the connection's end: half a message may have gone.
+func (w *Conn) Write(msg ...[]byte) error {
 	w.writing.Lock()
 	defer w.writing.Unlock()
 	if w.isClosing() {
 		return ErrClosed
 	}
-	w.c.SetWriteDeadline(time.Now().Add(w.allowed(len(raw))))
-	if err := w.c.WriteMessage(websocket.TextMessage, raw); err != nil {
+	size := 0
+	for _, part := range msg {
+		size += len(part)
+	}
+	w.c.SetWriteDeadline(time.Now().Add(w.allowed(size)))
+	if err := w.send(msg); err != nil {
 		if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
 			return &CloseError{Text: "a message was not taken in time"}
 		}
 		return &CloseError{Text: err.Error()}
 	}
 	return nil
+}
+
+func (w *Conn) send(msg [][]byte) error {
+	if len(msg) == 1 {
+		return w.c.WriteMessage(websocket.TextMessage, msg[0])
+	}
+	to, err := w.c.NextWriter(websocket.TextMessage)
+	if err != nil {
+		return err
+	}
+	for _, part := range msg {
+		if _, err := to.Write(part); err != nil {
+			return err
+		}
+	}
+	return to.Close()
 }
 
 func (w *Conn) isClosing() bool {

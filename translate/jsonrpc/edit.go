@@ -102,9 +102,24 @@ func (e *Edit) Set(obj Value, key string, raw []byte) bool {
 // Bytes is the edited text: the original slice if nothing was changed, else a new
 // one.
 func (e *Edit) Bytes() []byte {
+	s := e.splice()
+	if s.pieces == nil {
+		return s.dst
+	}
+	return bytes.Join(append(s.pieces, s.dst), nil)
+}
+
+// Pieces is Bytes in parts, for who writes it out: long ones are not copied but
+// parts of the original, which must not change.
+func (e *Edit) Pieces() [][]byte {
+	s := e.splice()
+	return append(s.pieces, s.dst)
+}
+
+func (e *Edit) splice() splice {
 	if len(e.ops) == 0 {
 		start, end := e.bounds()
-		return e.d.raw[start:end:end]
+		return splice{dst: e.d.raw[start:end:end]}
 	}
 	// By node, in the order given for the same node: a parent comes before its
 	// members, so one walk down meets all of them.
@@ -116,10 +131,7 @@ func (e *Edit) Bytes() []byte {
 	}
 	s.value(e.root)
 	s.put(e.d.raw[s.from:end])
-	if s.pieces == nil {
-		return s.dst
-	}
-	return bytes.Join(append(s.pieces, s.dst), nil)
+	return s
 }
 
 func (e *Edit) bounds() (start, end uint32) {

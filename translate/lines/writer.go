@@ -18,23 +18,25 @@ type Writer struct {
 // NewWriter returns a Writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
-// Write writes one message: its bytes without the line ends between its tokens,
-// which would end it early, then a line end. A message of up to 64 KiB is one
-// write.
-func (w *Writer) Write(msg []byte) error {
-	for {
-		n := min(len(msg), piece)
-		w.buf = jsonrpc.Compact(w.buf[:0], msg[:n])
-		if msg = msg[n:]; len(msg) == 0 {
-			w.buf = append(w.buf, '\n')
-		}
-		if len(w.buf) > 0 {
-			if _, err := w.w.Write(w.buf); err != nil {
-				return err
+// Write writes one message, which may come in parts: its bytes without the line
+// ends between its tokens, which would end it early, then a line end. A message
+// of up to 64 KiB is one write.
+func (w *Writer) Write(msg ...[]byte) error {
+	w.buf = w.buf[:0]
+	for _, part := range msg {
+		for len(part) > 0 {
+			if len(w.buf) >= piece {
+				if _, err := w.w.Write(w.buf); err != nil {
+					return err
+				}
+				w.buf = w.buf[:0]
 			}
-		}
-		if len(msg) == 0 {
-			return nil
+			n := min(len(part), piece-len(w.buf))
+			w.buf = jsonrpc.Compact(w.buf, part[:n])
+			part = part[n:]
 		}
 	}
+	w.buf = append(w.buf, '\n')
+	_, err := w.w.Write(w.buf)
+	return err
 }

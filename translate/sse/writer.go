@@ -11,17 +11,28 @@ import (
 // empty data the empty data field of a priming event (MCP 2025-11-25
 // basic/transports, Sending Messages to the Server).
 func AppendEvent(dst []byte, id string, data []byte) []byte {
+	return append(appendLine(AppendHead(dst, "", id), data), End...)
+}
+
+// AppendHead begins an event with a type and an id, unless they are empty, up to
+// its data, which is written by itself, without line ends. [End] ends the event.
+func AppendHead(dst []byte, name, id string) []byte {
+	if name != "" {
+		dst = append(appendLine(append(dst, "event: "...), name), '\n')
+	}
 	if id != "" {
 		dst = append(appendLine(append(dst, "id: "...), id), '\n')
 	}
-	return append(appendLine(append(dst, "data: "...), data), "\n\n"...)
+	return append(dst, "data: "...)
 }
+
+// End is the end of an event whose data was written by itself.
+const End = "\n\n"
 
 // AppendNamed is AppendEvent with a type and without an id, for clients of
 // HTTP+SSE (MCP 2024-11-05 basic/transports).
 func AppendNamed(dst []byte, name string, data []byte) []byte {
-	dst = append(appendLine(append(dst, "event: "...), name), '\n')
-	return AppendEvent(dst, "", data)
+	return append(appendLine(AppendHead(dst, name, ""), data), End...)
 }
 
 // AppendComment appends a comment, which readers skip: a keep-alive.
