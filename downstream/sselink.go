@@ -34,7 +34,7 @@ type sseLink struct {
 	room   *semaphore.Weighted
 
 	mu     sync.Mutex // protects the fields below
-	events [][]byte // messages for the client
+	events [][]byte   // messages for the client
 	posts  map[*jsonrpc.Message]*linkPost
 	closed bool // nothing more is taken
 	// until is when the newest token the caller has shown here expires; zero:

@@ -39,6 +39,8 @@ const (
 	// free is what a message may have without drawing on the budget.
 	free = 64 << 10
 	step = 256 << 10
+	// growth is how many times larger a buffer gets that was too small.
+	growth = 4
 	// rate is the least bytes a second at which a message must come and go once
 	// its first time is used up.
 	rate = 16 << 10
@@ -241,14 +243,19 @@ func (w *Conn) message(r io.Reader) ([]byte, error) {
 	for {
 		if len(buf) == cap(buf) {
 			// One byte past the limit tells that there is more.
-			size := min(max(2*len(buf), firstRead), w.o.MaxMessage+1)
-			if !w.room(int64(size)) {
-				return nil, w.discard(r, buf)
-			}
+			// It grows in large steps: what is grown out of is garbage for a while.
+			size := min(max(growth*len(buf), firstRead), w.o.MaxMessage+1)
 			buf = append(make([]byte, 0, size), buf...)
 		}
+		if !w.room(int64(len(buf) + 1)) {
+			return nil, w.discard(r, buf)
+		}
 		w.heard()
-		n, err := r.Read(buf[len(buf):cap(buf)])
+		end := cap(buf)
+		if w.o.Budget != nil {
+			end = min(end, int(free+w.held))
+		}
+		n, err := r.Read(buf[len(buf):end])
 		buf = buf[:len(buf)+n]
 		w.got = len(buf)
 		switch {

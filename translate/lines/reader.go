@@ -16,6 +16,8 @@ const (
 	// keptBuffer is what a reader keeps of its buffer between two lines.
 	keptBuffer = 64 << 10
 	step       = 256 << 10
+	// growth is how many times larger a buffer gets that was too small.
+	growth = 4
 )
 
 // ErrEndless is returned for a line that has not ended within four times the
@@ -144,6 +146,9 @@ func (r *Reader) take(end, next int) []byte {
 		r.buf, r.seen = rest, 0
 		return line
 	}
+	if cap(r.buf) > keptBuffer && len(rest) < firstRead {
+		rest = bytes.Clone(rest) // nor must what follows a large one
+	}
 	r.buf, r.seen = rest, 0
 	return line
 }
@@ -153,20 +158,23 @@ func trimCR(line []byte) []byte { return bytes.TrimSuffix(line, []byte{'\r'}) }
 // fill reads once; it is false when there was no room for more.
 func (r *Reader) fill() bool {
 	if len(r.buf) == cap(r.buf) {
-		size := max(2*len(r.buf), firstRead)
+		// In large steps: what is grown out of is garbage for a while.
+		size := max(growth*len(r.buf), firstRead)
 		size = min(size, max(r.o.Limit+2+firstRead, firstRead))
-		if size > keptBuffer && r.o.Room != nil {
-			for r.held < int64(size-keptBuffer) {
-				if !r.o.Room(step) {
-					return false
-				}
-				r.held += step
-			}
-		}
 		// What lies behind buf in its array may be a line that was given out.
 		r.buf = append(make([]byte, 0, size), r.buf...)
 	}
-	n, err := r.r.Read(r.buf[len(r.buf):cap(r.buf)])
+	end := cap(r.buf)
+	if r.o.Room != nil && end > keptBuffer {
+		if int64(len(r.buf)-keptBuffer) >= r.held {
+			if !r.o.Room(step) {
+				return false
+			}
+			r.held += step
+		}
+		end = min(end, keptBuffer+int(r.held))
+	}
+	n, err := r.r.Read(r.buf[len(r.buf):end])
 	r.buf = r.buf[:len(r.buf)+n]
 	r.err = err
 	return true

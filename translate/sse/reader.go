@@ -34,6 +34,10 @@ const (
 	endless = 4
 	// freeRoom is what an event may take without Reader.Room.
 	freeRoom = 64 << 10
+	// step is the least that is asked of Reader.Room at a time.
+	step = 256 << 10
+	// growth is how many times larger a buffer gets that was too small.
+	growth = 4
 	// maxName is more than the longest field name with a meaning, and a BOM.
 	maxName = 16
 )
@@ -263,18 +267,17 @@ var lineBreak = []byte{'\n'}
 // data takes a part of the event's data.
 func (r *Reader) data(part []byte) {
 	need := len(r.event.Data) + len(part)
+	if more := int64(need-freeRoom) - r.held; r.over == nil && more > 0 && r.Room != nil {
+		if more = max(more, step); r.Room(more) {
+			r.held += more
+		} else {
+			r.discard(true)
+		}
+	}
 	if r.over == nil && need > cap(r.event.Data) {
-		size := max(need, min(2*cap(r.event.Data), r.maxEvent))
-		if more := int64(size-freeRoom) - r.held; more > 0 && r.Room != nil {
-			if r.Room(more) {
-				r.held += more
-			} else {
-				r.discard(true)
-			}
-		}
-		if r.over == nil {
-			r.event.Data = append(make([]byte, 0, size), r.event.Data...)
-		}
+		// In large steps: what is grown out of is garbage for a while.
+		size := max(need, min(growth*cap(r.event.Data), r.maxEvent))
+		r.event.Data = append(make([]byte, 0, size), r.event.Data...)
 	}
 	if r.over == nil {
 		r.event.Data = append(r.event.Data, part...)
