@@ -159,7 +159,10 @@ func trimCR(line []byte) []byte { return bytes.TrimSuffix(line, []byte{'\r'}) }
 func (r *Reader) fill() bool {
 	if len(r.buf) == cap(r.buf) {
 		// In large steps: what is grown out of is garbage for a while.
-		size := max(growth*len(r.buf), firstRead)
+		size := firstRead
+		for size <= len(r.buf) {
+			size *= growth
+		}
 		size = min(size, max(r.o.Limit+2+firstRead, firstRead))
 		// What lies behind buf in its array may be a line that was given out.
 		r.buf = append(make([]byte, 0, size), r.buf...)
