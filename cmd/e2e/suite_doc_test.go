@@ -62,6 +62,7 @@ with the reason.
 	for _, set := range []string{setLegacy, setModern} {
 		renderSet(&b, r, set)
 	}
+	renderTaskRoutes(&b, r)
 	b.WriteString("\n## Baseline\n\n")
 	lines := 0
 	for _, c := range suiteCells {

@@ -157,6 +157,12 @@ func TestSuite(t *testing.T) {
 				suiteClients(t, r, set)
 			})
 		}
+		t.Run("tasks, other transports", func(t *testing.T) {
+			t.Parallel()
+			for _, c := range taskRoutes { // in turn: they start many processes
+				t.Run(c.name(), func(t *testing.T) { r.put(r.cells, c.name(), runSuite(t, c.start(t))) })
+			}
+		})
 		t.Run("tasks, directly", func(t *testing.T) {
 			t.Parallel()
 			r.put(r.direct, setModern, runSuite(t, startServer(t, modernServer)))
@@ -183,6 +189,9 @@ func TestSuite(t *testing.T) {
 		for _, f := range suiteForms() {
 			t.Run(c.name()+f.suffix, func(t *testing.T) { c.check(t, r, f) })
 		}
+	}
+	for _, c := range taskRoutes {
+		t.Run("tasks, "+c.name(), func(t *testing.T) { c.check(t, r) })
 	}
 	for set := range r.clientsThrough {
 		t.Run(set+", clients", func(t *testing.T) { checkClients(t, r, set) })
