@@ -65,6 +65,7 @@ Transport), so a modern client or server has three transports and a legacy one f
 		fmt.Fprintf(&b, "- **%s**: %s\n", v.name, v.means)
 	}
 	notes := verbNotes(cells, &b)
+	b.WriteString(bigWords)
 	b.WriteString(`
 ## Cells
 

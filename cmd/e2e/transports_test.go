@@ -195,7 +195,11 @@ func builtBridge(t testing.TB) string {
 // where besides.
 func TestTransports(t *testing.T) {
 	t.Parallel()
-	for _, c := range pairCells() {
+	cells := pairCells()
+	if testing.Short() {
+		cells = onePerPair()
+	}
+	for _, c := range cells {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newPairRig(t, c)

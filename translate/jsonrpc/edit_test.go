@@ -275,6 +275,36 @@ func TestEditBig(t *testing.T) {
 
 // FuzzEdit: whatever is edited, the result is valid JSON, and but for white space
 // it is what rendering the tree anew gives, untouched members byte for byte.
+// TestEdit_Pieces: what is written out in parts is what Bytes gives, and long
+// parts are the original's.
+func TestEdit_Pieces(t *testing.T) {
+	long := strings.Repeat("x", 2*bigPiece)
+	raw := []byte(`{"jsonrpc":"2.0","id":"mine","method":"a","params":{"long":"` + long + `","_meta":{"progressToken":"p"},"more":"` + long + `"}}`)
+	m, err := Decode(raw, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Edit().Pieces(); len(got) != 1 || &got[0][0] != &raw[0] {
+		t.Errorf("%d pieces of what was not changed", len(got))
+	}
+	e := m.Edit()
+	e.Replace(m.Root().Get("id"), []byte("7"))
+	e.Replace(m.At("params", "_meta", "progressToken"), []byte("7"))
+	pieces := e.Pieces()
+	if got := bytes.Join(pieces, nil); !bytes.Equal(got, e.Bytes()) || !bytes.Contains(got, []byte(`"id":7,`)) {
+		t.Errorf("%.60s… is not %.60s…", got, e.Bytes())
+	}
+	shared := 0
+	for _, p := range pieces {
+		if len(p) >= bigPiece {
+			shared += len(p)
+		}
+	}
+	if shared < 2*len(long) {
+		t.Errorf("%d bytes in long pieces", shared)
+	}
+}
+
 func FuzzEdit(f *testing.F) {
 	f.Add([]byte(`{"a":[1, {"b":1e5} ,"\ud83d"], "c" : {} ,"d":{"e":null}}`), []byte{0, 5, 9, 14, 3, 7, 28, 32})
 	f.Add([]byte(`[ [ ], {"x": 1.0, "y":2} ]`), []byte{8, 12, 16, 3, 11})

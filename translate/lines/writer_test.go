@@ -25,6 +25,23 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+// TestWriter_Parts: a message in parts is the same line.
+func TestWriter_Parts(t *testing.T) {
+	whole := []byte(`{"a":"` + strings.Repeat("x", 2*piece) + "\",\n\"b\":1}")
+	for _, at := range []int{0, 1, piece - 1, piece, piece + 1, len(whole) - 3, len(whole)} {
+		var one, two bytes.Buffer
+		if err := NewWriter(&one).Write(whole); err != nil {
+			t.Fatal(err)
+		}
+		if err := NewWriter(&two).Write(whole[:at], nil, whole[at:]); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(one.Bytes(), two.Bytes()) {
+			t.Errorf("in parts of %d and %d it is another line", at, len(whole)-at)
+		}
+	}
+}
+
 type fullWriter struct{ left int }
 
 var errFull = errors.New("full")
