@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"taskbridge/translate"
 )
 
 // taskRoute is another way to a server than over Streamable HTTP, for the
@@ -22,6 +24,17 @@ func (c taskRoute) name() string {
 		return c.behind + " server behind two proxies with WebSocket between"
 	}
 	return c.behind + " server on stdio behind"
+}
+
+// run plays the scenarios. Servers that are processes are given time to start:
+// each set of capabilities a client declares is a session with a legacy server,
+// and each session a process.
+func (c taskRoute) run(t *testing.T) suiteRun {
+	url := c.start(t)
+	p := newParty(t, translate.Modern, "http", url, nil)
+	p.within = 3 * patience
+	p.must("tools/list", nil)
+	return runSuite(t, url, "--timeout", "90000")
 }
 
 // start gives the URL the suite plays against.

@@ -160,7 +160,7 @@ func TestSuite(t *testing.T) {
 		t.Run("tasks, other transports", func(t *testing.T) {
 			t.Parallel()
 			for _, c := range taskRoutes { // in turn: they start many processes
-				t.Run(c.name(), func(t *testing.T) { r.put(r.cells, c.name(), runSuite(t, c.start(t))) })
+				t.Run(c.name(), func(t *testing.T) { r.put(r.cells, c.name(), c.run(t)) })
 			}
 		})
 		t.Run("tasks, directly", func(t *testing.T) {
