@@ -94,7 +94,7 @@ func (a *app) rootCommand() *cobra.Command {
 // that, not that it is unknown.
 var (
 	laterCommands = []string{"config", "admin"}
-	laterFlags    = []string{"config", "record", "upstream-transport"}
+	laterFlags    = []string{"config"}
 )
 
 func unknownCommand(cmd *cobra.Command, args []string) error {
