@@ -154,24 +154,28 @@ const longFile = 8 << 20
 // progress shows on a terminal how far a long file was read. It is drawn at most
 // ten times a second, whatever the number of records.
 func (a *app) progress(file *record.File) (tick, done func()) {
+	_, size := file.Progress()
+	set, done := a.bar(file, size, true)
+	n := 0
+	return func() {
+		if n++; n%64 == 0 {
+			read, _ := file.Progress()
+			set(read)
+		}
+	}, done
+}
+
+// bar shows on a terminal how much of all is done with a long file.
+func (a *app) bar(file *record.File, all int64, bytes bool) (set func(int64), done func()) {
 	var w io.Writer = a.stderr
 	if l, ok := w.(*lockedWriter); ok {
 		w = l.w
 	}
-	_, size := file.Progress()
-	if size < longFile || !terminal(w) {
-		return func() {}, func() {}
+	if _, size := file.Progress(); size < longFile || !terminal(w) {
+		return func(int64) {}, func() {}
 	}
-	bar := progressbar.NewOptions64(size,
-		progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(true), progressbar.OptionSetWidth(30),
+	bar := progressbar.NewOptions64(all,
+		progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(bytes), progressbar.OptionSetWidth(30),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-	n := 0
-	return func() {
-			if n++; n%64 == 0 {
-				read, _ := file.Progress()
-				_ = bar.Set64(read)
-			}
-		}, func() {
-			_ = bar.Finish()
-		}
+	return func(n int64) { _ = bar.Set64(n) }, func() { _ = bar.Finish() }
 }

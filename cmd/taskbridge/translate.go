@@ -85,6 +85,7 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 	// Little is in memory at a time and much is thrown away: most of the time
 	// would go to the collector.
 	defer debug.SetGCPercent(debug.SetGCPercent(translateGC))
+	set, shown := func(int64) {}, func() {}
 	report, err := offline.TranslateSource(ctx, offline.SourceOptions{
 		Source: file, To: f.to, Logger: log, Out: w,
 		Change: func(r *capture.Record) {
@@ -92,8 +93,15 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 				red.Record(r)
 			}
 		},
+		Progress: func(done, all int) {
+			if done == 0 {
+				set, shown = a.bar(file, int64(all), false)
+			}
+			set(int64(done))
+		},
 		Unreadable: func(err error) { fmt.Fprintf(a.stderr, "%s: %v; the line is left out\n", file.Name, err) },
 	})
+	shown()
 	if err != nil {
 		return fmt.Errorf("translate %s: %w", name, err)
 	}

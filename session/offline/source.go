@@ -26,8 +26,8 @@ type SourceOptions struct {
 	Change func(*capture.Record)
 	// Unreadable is told of lines that are left out; nil: nobody.
 	Unreadable func(error)
-	// Progress is told now and then how many records are done; one call at a
-	// time; nil: nobody.
+	// Progress is told now and then how many records are done, at first 0; one
+	// call at a time; nil: nobody.
 	Progress func(done, all int)
 	Logger   *slog.Logger
 }
@@ -50,6 +50,9 @@ func TranslateSource(ctx context.Context, o SourceOptions) (*Report, error) {
 	t := &sourceTranslation{o: o, in: in, out: out, report: &Report{Losses: map[string]int{}}}
 	if err := t.read(ctx); err != nil {
 		return nil, err
+	}
+	if o.Progress != nil {
+		o.Progress(0, t.all)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
