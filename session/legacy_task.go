@@ -29,6 +29,9 @@ type legacyTask struct {
 	Held    bool   `json:",omitempty"`
 	Failure []byte `json:",omitempty"`
 	Final   bool   `json:",omitempty"` // Status never changes any more
+	// Born is createdAt of a task whose handle is ours: what the client was told
+	// first, whatever its server says later.
+	Born string `json:",omitempty"`
 
 	Token    []byte    `json:",omitempty"`
 	Progress int64     `json:",omitempty"`
@@ -169,7 +172,7 @@ func (t *legacyTask) told(x *Exec, ev Event) {
 // no payload and no questions yet, so it is shown working and looked at.
 func (t *legacyTask) seed(x *Exec, task jsonrpc.Value) {
 	t.Status = translate.Working
-	t.Task = translate.TaskToLegacy(task, translate.TaskView{ID: t.handle(x), Status: t.Status})
+	t.Task = translate.TaskToLegacy(task, translate.TaskView{ID: t.handle(x), Status: t.Status, Created: t.Born})
 	t.pace(x, task)
 	t.remember(x)
 }
@@ -215,6 +218,7 @@ func (t *legacyTask) born(x *Exec, b taskBirth) {
 
 func (t *legacyTask) minted(x *Exec, b taskBirth) {
 	t.Task = mintedTask(x, t.handle(x), b.TTL)
+	t.Born, _ = translate.ParseResult(t.Task).Get("createdAt").Str()
 	t.Interval = x.Policy.PollDefault.Milliseconds()
 	t.common(x, b)
 }

@@ -140,7 +140,7 @@ func (t *legacyTask) absorbTask(x *Exec, task jsonrpc.Value) {
 	p := translate.PayloadOf(task)
 	payload, rpcError := translate.ParseResult(p.Result), translate.ParseResult(p.Error)
 	shown := translate.LegacyStatus(status, translate.IsError(payload), x.Policy.ToolErrorsCompleted)
-	view := translate.TaskView{ID: t.handle(x), Status: shown}
+	view := translate.TaskView{ID: t.handle(x), Status: shown, Created: t.Born}
 	serverText, _ := task.Get("statusMessage").Str()
 	if shown == translate.Failed {
 		view.Message = translate.FailureText(payload, jsonrpc.Value{})

@@ -112,6 +112,9 @@ type TaskView struct {
 	ID      string
 	Status  string
 	Message string // statusMessage; empty: the server's own, if any
+	// Created is createdAt where the task was shown before its server made it;
+	// empty: the server's own.
+	Created string
 }
 
 // TaskToLegacy makes a legacy Task object from a modern one (flat). Unknown
@@ -196,7 +199,10 @@ func finishTask(e *jsonrpc.Edit, task jsonrpc.Value, v TaskView) {
 	}
 	created := task.Get("createdAt")
 	createdRaw := created.Raw()
-	if created.Type() != jsonrpc.String {
+	if v.Created != "" {
+		createdRaw = jsonrpc.Quote(v.Created)
+		setMember(e, task, "createdAt", createdRaw)
+	} else if created.Type() != jsonrpc.String {
 		createdRaw = []byte(`"1970-01-01T00:00:00Z"`)
 		setMember(e, task, "createdAt", createdRaw)
 	}

@@ -414,7 +414,7 @@ type overLines struct {
 func stdioConduit(t testing.TB, p *party, _ string, args []string) conduit {
 	t.Helper()
 	c := &overLines{p: p, done: make(chan struct{})}
-	c.cmd = exec.Command(builtBridge(t), append([]string{"stdio", "--log-level", "warn", "--record", checkedFile(t)}, args...)...)
+	c.cmd = exec.Command(builtBridge(t), append([]string{"stdio", "--log-level", "warn"}, append(recorded(t), args...)...)...)
 	c.cmd.Stderr = &c.said
 	in, err := c.cmd.StdinPipe()
 	if err != nil {

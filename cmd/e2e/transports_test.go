@@ -103,7 +103,7 @@ type servedBridge struct {
 func serveBridge(t testing.TB, args []string) *servedBridge {
 	t.Helper()
 	b := &servedBridge{done: make(chan struct{})}
-	b.cmd = exec.Command(builtBridge(t), append([]string{"serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--drain-timeout", "1s", "--record", checkedFile(t)}, args...)...)
+	b.cmd = exec.Command(builtBridge(t), append([]string{"serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--drain-timeout", "1s"}, append(recorded(t), args...)...)...)
 	stderr, err := b.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -85,6 +85,7 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 	// Little is in memory at a time and much is thrown away: most of the time
 	// would go to the collector.
 	defer debug.SetGCPercent(debug.SetGCPercent(translateGC))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(translateMemory))
 	set, shown := func(int64) {}, func() {}
 	report, err := offline.TranslateSource(ctx, offline.SourceOptions{
 		Source: file, To: f.to, Logger: log, Out: w,
@@ -121,8 +122,12 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 	return nil
 }
 
-// translateGC lets the heap grow to eight times what is in use.
-const translateGC = 700
+// translateGC lets the heap grow to five times what is in use, as long as all
+// stays under translateMemory.
+const (
+	translateGC     = 400
+	translateMemory = 160 << 20
+)
 
 // create makes a file that only its owner may read and that was not there
 // before; - is standard output. The returned function may be called twice.
