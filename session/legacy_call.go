@@ -389,6 +389,7 @@ func taskOp(handle string) OpID { return OpID("ltask:" + handle) }
 
 // taskBirth is what a call tells the task it becomes.
 type taskBirth struct {
+	Born     string    `json:",omitempty"` // createdAt the client was told with a handle of ours
 	Session  string    `json:",omitempty"`
 	As       Principal `json:",omitempty"`
 	Owner    Principal `json:",omitempty"`

@@ -62,14 +62,18 @@ func (c *legacyCall) born(x *Exec, result, task jsonrpc.Value) {
 // there before the client can ask for it.
 func (c *legacyCall) mint(x *Exec, name string, b taskBirth) {
 	c.Handle = x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, ID: x.Token(18), Principal: c.Owner, Minted: true})
-	task := mintedTask(x, c.Handle, c.TTL)
+	b.Born = x.Now.UTC().Format(timeLayout)
+	task := mintedTask(x, c.Handle, c.TTL, b.Born)
 	x.Do(Tell{To: taskOp(c.Handle), Name: name, Data: mustJSON(b)}, Audit{What: "created", Task: c.Handle})
 	x.reply(c.Stream, jsonrpc.NewResult(rawID(c.ID), jsonrpc.NewObject().Raw("task", task).Bytes()))
 }
 
-// mintedTask is the legacy Task of a handle of ours, always born working.
-func mintedTask(x *Exec, handle string, ttl int64) []byte {
-	now := x.Now.UTC().Format(timeLayout)
+// mintedTask is the legacy Task of a handle of ours, always born working: at
+// now, if that is given, which is what its client was told already.
+func mintedTask(x *Exec, handle string, ttl int64, now string) []byte {
+	if now == "" {
+		now = x.Now.UTC().Format(timeLayout)
+	}
 	b := jsonrpc.NewObject().Str("taskId", handle).Str("status", translate.Working).
 		Str("createdAt", now).Str("lastUpdatedAt", now)
 	if ttl > 0 {

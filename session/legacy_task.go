@@ -217,8 +217,8 @@ func (t *legacyTask) born(x *Exec, b taskBirth) {
 }
 
 func (t *legacyTask) minted(x *Exec, b taskBirth) {
-	t.Task = mintedTask(x, t.handle(x), b.TTL)
-	t.Born, _ = translate.ParseResult(t.Task).Get("createdAt").Str()
+	t.Born = b.Born
+	t.Task = mintedTask(x, t.handle(x), b.TTL, b.Born)
 	t.Interval = x.Policy.PollDefault.Milliseconds()
 	t.common(x, b)
 }

@@ -20,7 +20,7 @@ func (c *modernCall) host(x *Exec) bool {
 		return false // parked by state then
 	}
 	handle := x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, Session: string(c.Pool), ID: x.Token(18), Principal: c.Owner, Minted: true})
-	task := mintedTask(x, handle, 0)
+	task := mintedTask(x, handle, 0, "")
 	c.Hosted = OpID("mtask:" + handle)
 	b := modernBirth{Pool: c.Pool, As: c.As, Owner: c.Owner, Task: task, Ready: c.Ready, Asks: c.Asks, Limit: c.Limit, Caps: c.Caps, Call: x.ID}
 	parsed := translate.ParseResult(task)
