@@ -257,7 +257,12 @@ func TestRecordStdio(t *testing.T) {
 				records := recorded(t, file)
 				exchanges(t, records)
 				wantSame(t, translate.ClientLeg, messages(records, translate.ClientLeg), client.all)
-				wantSame(t, translate.ServerLeg, untilEnd(messages(records, translate.ServerLeg)), untilEnd(server.all), cutOff(records)...)
+				cut := cutOff(records)
+				if process {
+					// A process that was only asked what it speaks may end before it reads this.
+					cut = append(cut, `to-server {"jsonrpc":"2.0","method":"notifications/initialized"}`)
+				}
+				wantSame(t, translate.ServerLeg, untilEnd(messages(records, translate.ServerLeg)), untilEnd(server.all), cut...)
 			})
 		})
 	}
