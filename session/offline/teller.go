@@ -18,9 +18,8 @@ import (
 // of a virtual clock. What the clients waited for when they were recorded they
 // wait for here: the reply before the next poll, the question before its answer.
 type teller struct {
-	w     *virtual.World
-	hub   session.Hub
-	start time.Time // the first operation's
+	w   *virtual.World
+	hub session.Hub
 
 	mu      sync.Mutex // protects the fields below and all tellings'
 	lanes   map[string]*lane
@@ -92,9 +91,6 @@ func newTeller(w *virtual.World, hub session.Hub, ops []*operation.Operation) *t
 			t.order = append(t.order, t.lanes[key])
 		}
 		t.lanes[key].ops = append(t.lanes[key].ops, op)
-		if t.start.IsZero() || op.Began.Before(t.start) {
-			t.start = op.Began
-		}
 	}
 	return t
 }
