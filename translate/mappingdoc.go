@@ -95,6 +95,16 @@ these members; each is a loss. Members no revision owns stay. The tables are in 
 		d.row(r.What, fmt.Sprint(r.Old), fmt.Sprint(r.New), code(r.Telling))
 	}
 
+	d.text(`## Of the legacy dialect alone
+
+What a client has to change before the legacy dialect is switched off. The report of who still
+needs it (` + "`taskbridge admin report`" + `) counts each under its name. The table is in
+` + "`translate/legacyonly.go`" + `.`)
+	d.table("name", "what it is", "instead")
+	for _, r := range legacyOnly {
+		d.row(code(r.Name), r.What, r.Instead)
+	}
+
 	d.text(`## Losses
 
 What one dialect says and the other cannot. Each is counted under its name in
