@@ -332,7 +332,7 @@ func (s *clientLink) launch(f *flight) context.Context {
 func (s *clientLink) inbound(stream string, m *jsonrpc.Message, caller session.Caller, verb string) session.Inbound {
 	return session.Inbound{Caller: caller, Frame: translate.Frame{
 		Msg: m, Leg: translate.ClientLeg, Dir: translate.ToServer, Stream: stream,
-		HTTP: &translate.Envelope{Verb: verb}, Time: time.Now(),
+		HTTP: &translate.Envelope{Verb: verb}, Time: time.Now(), Transport: s.o.Transport,
 	}}
 }
 

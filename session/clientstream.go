@@ -49,6 +49,9 @@ type ClientStream struct {
 	// version is the client's revision where it numbers errors in a way of its
 	// own; set before anything is sent.
 	version string
+	// seen is the request it answers, for observers; nil: nobody observes. Set
+	// before anything is sent.
+	seen *seen
 
 	mu     sync.Mutex // protects the fields below
 	queue  []Out
@@ -110,6 +113,12 @@ func (s *ClientStream) Send(o Out) bool {
 	}
 	if kept && o.Final {
 		s.log.over()
+	}
+	if o.Asks {
+		s.seen.asks()
+	}
+	if o.Final && (taken || kept) {
+		s.seen.end(o)
 	}
 	return taken || kept
 }

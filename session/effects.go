@@ -31,7 +31,7 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 		case Unwake:
 			r.unwake(id, e.Name)
 		case Tell:
-			left = append(left, r.tell(e.To, Event{Kind: EvOp, From: id, Name: e.Name, Label: e.Label, Data: e.Data})...)
+			left = append(left, r.tell(e.To, Event{Kind: EvOp, From: id, Name: e.Name, Label: e.Label, Data: e.Data, from: x.from})...)
 		case Ask:
 			r.ask(id, e)
 		case Unask:
@@ -45,7 +45,7 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 		case Snap:
 			r.snaps.Put(e.Key, e.Value)
 		case Loss:
-			r.metrics.Loss(e.What)
+			r.lost(x.from, e.What)
 			level := slog.LevelDebug
 			if e.Why != "" {
 				level = slog.LevelWarn

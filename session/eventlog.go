@@ -308,6 +308,7 @@ func (r *Runner) keepAway(l *clientLog, o Out) {
 			seq-- // what came before is the last message
 		}
 		r.overLog(l.Stream, seq)
+		r.endAway(l.Stream, o, true)
 	}
 }
 

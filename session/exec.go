@@ -19,6 +19,7 @@ type Exec struct {
 	effects []Effect
 	done    bool
 	heard   string // the exchange the event came from
+	from    origin // on whose behalf the step is taken
 }
 
 // Do adds effects, carried out in order once the state is stored.
@@ -218,6 +219,8 @@ type base struct {
 	Slots []string `json:"b,omitempty"`
 	// By is the runner that took the last step.
 	By string `json:"r,omitempty"`
+	// From is on whose behalf the operation works, for observers.
+	From origin `json:"o,omitzero"`
 }
 
 func (b *base) ops() *base { return b }

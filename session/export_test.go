@@ -26,3 +26,10 @@ func (r *Runner) Late() {
 		r.deliver(OpID(kind+":over"), Event{Kind: EvClientGone, Label: "stream"})
 	}
 }
+
+// Observe is what Client does for observers first.
+func (r *Runner) Observe(in Inbound, s *ClientStream) {
+	r.observe(in, s)
+	s.seen.begin()
+	_ = s.seen.origin()
+}

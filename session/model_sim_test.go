@@ -117,6 +117,7 @@ type sim struct {
 	runners []*session.Runner
 	helds   []*session.HeldBudget
 	metrics *fakeMetrics
+	witness witness
 	policy  session.Policy
 	face    session.Face
 	serve   func(x *simExchange)
@@ -173,7 +174,7 @@ func (m *sim) begin() {
 		var key [32]byte
 		key[0], key[1], key[2] = byte(m.seed), byte(m.seed>>8), byte(i)
 		r, err := session.New(session.Options{Store: m.store, Dialer: simDialer{m}, Faces: fakeFaces{m.face}, Handles: handles,
-			Policy: m.policy, Metrics: m.metrics, Held: held, Rand: &lockedRand{r: rand.NewChaCha8(key)},
+			Policy: m.policy, Metrics: m.metrics, Observers: []session.Observer{&m.witness}, Held: held, Rand: &lockedRand{r: rand.NewChaCha8(key)},
 			Logger: slog.New(slog.NewTextHandler(simLog{m}, &slog.HandlerOptions{Level: slog.LevelError}))})
 		if err != nil {
 			m.t.Fatal(err)

@@ -81,6 +81,7 @@ type Event struct {
 	Err     string // for logs and error data, free of secrets
 	From    OpID
 	Data    []byte
+	from    origin // on whose behalf, for observers
 	// exchange tells an exchange from an earlier one of the same Label, whose
 	// last events may still be on their way.
 	exchange string

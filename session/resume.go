@@ -246,6 +246,9 @@ func (r *Runner) gone(s *ClientStream) {
 		r.endWait(a)
 	}
 	r.mu.Unlock()
+	if s.seen != nil {
+		defer r.keepSeen(s)
+	}
 	switch {
 	case a == nil:
 	case a.follows != "":
@@ -295,6 +298,7 @@ func (r *Runner) cutStream(stream string) {
 // begin them anew.
 func (r *Runner) forgetLog(stream string, live bool) {
 	r.kept.remove(stream)
+	r.endAway(stream, Out{}, false)
 	if holder := streamRunner(stream); live && holder != r.id && holder != "" {
 		r.post(holder, inboxItem{Stream: stream, Unlog: true})
 	}

@@ -18,6 +18,7 @@ func (r *Runner) Client(ctx context.Context, in Inbound, s *ClientStream) {
 		r.tap.Frame(in.Frame)
 	}
 	r.creds.Put(in.Caller.Principal, in.Caller.Credential)
+	r.observe(in, s)
 	if in.Caller.Era == translate.Modern {
 		if f, _ := translate.Lookup(in.Caller.Version); f.OldModernCodes {
 			s.version = in.Caller.Version
@@ -41,7 +42,8 @@ func messageID(m *jsonrpc.Message) jsonrpc.ID {
 
 // start hands a message to an operation that answers on s.
 func (r *Runner) start(op OpID, ev Event, s *ClientStream) {
-	ev.Kind, ev.Label = EvClient, s.ID
+	s.seen.begin()
+	ev.Kind, ev.Label, ev.from = EvClient, s.ID, s.seen.origin()
 	r.attach(s, op)
 	r.deliver(op, ev)
 }
@@ -117,6 +119,7 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 		r.refuse(s, translate.Legacy, m, translate.CondUnknownSession, "unknown session; send initialize again")
 		return
 	}
+	s.seen.of(sess)
 	if r.clock.Now().Sub(sess.Used) > r.policy.SessionIdle/8 {
 		r.deliver(sessionOp(sess.ID), Event{Kind: EvOp, Name: "touch"})
 	}
@@ -148,6 +151,7 @@ func (r *Runner) openSession(ctx context.Context, in Inbound, s *ClientStream) {
 		r.give(countSessions, key)
 		return
 	}
+	s.seen.up(face)
 	r.start(sessionOp(r.token(18)), Event{Frame: in.Frame, Caller: in.Caller, Face: face}, s)
 }
 
@@ -288,7 +292,7 @@ func (r *Runner) answer(session string, m *jsonrpc.Message) {
 	if err != nil || json.Unmarshal(raw, &a) != nil {
 		r.metrics.Dropped("answer")
 		if id, ok := m.At("id").Int(); ok && id > 0 && id <= r.lastID("askseq/"+session) {
-			r.metrics.Loss(string(translate.LossLateAnswer)) // it was asked once
+			r.lost(origin{}, string(translate.LossLateAnswer)) // it was asked once
 		}
 		r.log.Debug("answer to no question of ours was dropped")
 		return
@@ -347,6 +351,7 @@ func (r *Runner) modernClient(ctx context.Context, in Inbound, s *ClientStream) 
 	if !ok {
 		return
 	}
+	s.seen.up(face)
 	ev := Event{Frame: in.Frame, Caller: in.Caller, Face: face}
 	if m.Kind != jsonrpc.Request && face.Era != translate.Modern {
 		// None the specification has means anything to a legacy server

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
 	"taskbridge/translate"
@@ -23,9 +24,10 @@ type Options struct {
 	Dialer  Dialer   // required
 	Faces   Faces    // required
 	Handles *Handles // required
-	// Upstream names the server behind; "default" if empty.
-	Upstream string
-	Policy   Policy
+	// Upstream names the server behind, Route the route it is on; "default" if
+	// empty. Route is for observers alone.
+	Upstream, Route string
+	Policy          Policy
 	// Credentials is made with 10,000 principals if nil.
 	Credentials *Credentials
 	// Snapshots is made with 4096 entries and 64 MiB if nil, Held with 64 MiB.
@@ -34,6 +36,7 @@ type Options struct {
 	Logger    *slog.Logger // nil: discarded
 	Tap       Tap          // nil: none
 	Metrics   Metrics      // nil: none
+	Observers []Observer   // four at most; they hear of each request in this order
 	// Rand is the source of ids and tokens; nil: crypto/rand.
 	Rand  io.Reader
 	Clock Clock // nil: the machine's
@@ -70,20 +73,27 @@ type Metrics interface {
 // Between two messages it needs nothing but the store, the credential holder
 // and its open sockets; Forget proves it.
 type Runner struct {
-	id          string
-	upstream    string
-	store       Store
-	dialer      Dialer
-	faces       Faces
-	handles     *Handles
-	policy      Policy
-	creds       *Credentials
-	snaps       *Snapshots
-	held        *HeldBudget
-	kept        *keptLogs
-	log         *slog.Logger
-	tap         Tap
-	metrics     Metrics
+	id        string
+	upstream  string
+	route     string
+	store     Store
+	dialer    Dialer
+	faces     Faces
+	handles   *Handles
+	policy    Policy
+	creds     *Credentials
+	snaps     *Snapshots
+	held      *HeldBudget
+	kept      *keptLogs
+	log       *slog.Logger
+	tap       Tap
+	metrics   Metrics
+	observers []Observer
+	// clients and whos are what observers are told of clients again: by legacy
+	// session, and by origin.
+	clients     *lru.Cache[string, Who]
+	whos        *lru.Cache[string, Who]
+	aways       *lru.Cache[string, *seen]
 	rand        io.Reader
 	clock       Clock
 	streamBytes int
@@ -142,8 +152,11 @@ func New(o Options) (*Runner, error) {
 	if o.Store == nil || o.Dialer == nil || o.Faces == nil || o.Handles == nil {
 		return nil, errors.New("session: Store, Dialer, Faces and Handles are required")
 	}
+	if len(o.Observers) > maxObservers {
+		return nil, errors.New("session: too many observers")
+	}
 	r := &Runner{
-		upstream: o.Upstream, store: o.Store, dialer: o.Dialer, faces: o.Faces, handles: o.Handles,
+		upstream: o.Upstream, route: o.Route, observers: o.Observers, store: o.Store, dialer: o.Dialer, faces: o.Faces, handles: o.Handles,
 		policy: o.Policy.withDefaults(), creds: o.Credentials, snaps: o.Snapshots, held: o.Held,
 		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand, clock: o.Clock, streamBytes: o.StreamBytes,
 		boxes: map[OpID]*mailbox{}, streams: map[string]*attached{}, ups: map[upKey]*exchange{}, ids: map[string]*idBlock{},
@@ -151,6 +164,9 @@ func New(o Options) (*Runner, error) {
 	}
 	if r.upstream == "" {
 		r.upstream = "default"
+	}
+	if r.route == "" {
+		r.route = "default"
 	}
 	if r.creds == nil {
 		r.creds = NewCredentials(10000)
@@ -176,6 +192,9 @@ func New(o Options) (*Runner, error) {
 	r.kept = newKeptLogs(r.policy.ResumeBytes)
 	r.lag = sync.NewCond(&r.mu)
 	r.warm, r.work = newWarm(), make(chan func())
+	r.clients, _ = lru.New[string, Who](warmMax)
+	r.whos, _ = lru.New[string, Who](warmMax)
+	r.aways = newAways()
 	r.looks = rate.NewLimiter(rate.Limit(r.policy.PollRate), int(r.policy.PollRate)+1)
 	r.id = "r" + r.token(6)
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
@@ -213,6 +232,8 @@ func (r *Runner) Close() error {
 func (r *Runner) Forget() {
 	r.snaps.Purge()
 	r.warm.forget()
+	r.clients.Purge()
+	r.whos.Purge()
 	r.mu.Lock()
 	r.ids = map[string]*idBlock{}
 	r.timers = nil
@@ -351,7 +372,8 @@ func (r *Runner) step(id OpID, ev Event) (left []OpID) {
 		moved := b.By != "" && b.By != r.id
 		b.By = r.id
 		before(b, ev)
-		x := &Exec{ID: id, Now: ev.Now, Policy: &r.policy, r: r, heard: ev.exchange}
+		b.adopt(id, ev)
+		x := &Exec{ID: id, Now: ev.Now, Policy: &r.policy, r: r, heard: ev.exchange, from: b.whose(ev)}
 		m.Step(x, ev)
 		r.settle(b, x)
 		version, err := r.save(key, entry.Version, m, x.done)

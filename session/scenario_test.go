@@ -117,6 +117,7 @@ type stage struct {
 	store   session.Store
 	runners []*session.Runner
 	metrics *fakeMetrics
+	witness witness
 	face    session.Face
 	policy  session.Policy
 	held    *session.HeldBudget
@@ -206,7 +207,7 @@ func (s *stage) start() {
 	}
 	for range n {
 		r, err := session.New(session.Options{Store: s.store, Dialer: s.server, Faces: fakeFaces{s.face}, Handles: handles,
-			Policy: s.policy, Held: s.held, Metrics: s.metrics,
+			Policy: s.policy, Held: s.held, Metrics: s.metrics, Observers: []session.Observer{&s.witness},
 			Logger: slog.New(slog.NewTextHandler(errorLog{s.t}, &slog.HandlerOptions{Level: slog.LevelError}))})
 		if err != nil {
 			s.t.Fatal(err)
@@ -246,6 +247,14 @@ func (s *stage) play() {
 	}
 	s.step = nil
 	s.leave()
+	s.witness.check(s.t)
+	lost := 0
+	for _, n := range s.metrics.losses {
+		lost += n
+	}
+	if got := len(s.witness.losses); got != lost {
+		s.t.Errorf("the observer heard of %d losses of %d", got, lost)
+	}
 }
 
 func (s *stage) do(st *step) {
