@@ -52,7 +52,7 @@ func TestBodySizes(t *testing.T) {
 	if len(r.hub.calls()) != before {
 		t.Error("a message over the limit reached the hub")
 	}
-	if n := r.server.o.Budget.InUse() + r.server.large.InUse(); n != 0 {
+	if n := r.server.o.Budget.InUse() + r.server.o.Shared.large.InUse(); n != 0 {
 		t.Errorf("%d bytes are still taken", n)
 	}
 }
@@ -150,7 +150,7 @@ func TestSafetyS7_SlowBodies(t *testing.T) {
 		if body, err := io.ReadAll(stream.Body); err != nil || !strings.HasSuffix(string(body), "data: "+string(result("0"))+"\n\n") {
 			t.Errorf("the event stream was hurt: %q %v", body, err)
 		}
-		if n := r.server.o.Budget.InUse() + r.server.large.InUse(); n != 0 {
+		if n := r.server.o.Budget.InUse() + r.server.o.Shared.large.InUse(); n != 0 {
 			t.Errorf("%d bytes are still taken", n)
 		}
 	})

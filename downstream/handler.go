@@ -56,7 +56,7 @@ type exchange struct {
 // Only then does the hub see the message, once.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{s: s, w: w, r: r, rc: *http.NewResponseController(w), start: time.Now()}
-	x.took = reservation{all: s.o.Budget, large: s.large}
+	x.took = reservation{all: s.o.Shared.budget, large: s.o.Shared.large}
 	defer x.finish()
 	cond, done := s.guard.admit(w, r)
 	if done {
@@ -68,7 +68,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.tap.to = s.o.Tap
-	if path := r.URL.Path; path != s.o.Path && path != s.o.Path+"/" {
+	if path := r.URL.Path; s.nowhere || path != s.o.Path && path != s.o.Path+"/" {
 		if serve := s.links.route(path); serve != nil {
 			x.tap.transport = translate.TransportSSE
 			serve(x)

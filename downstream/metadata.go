@@ -88,6 +88,15 @@ func (m *ResourceMetadata) serves(path string) bool {
 	return false
 }
 
+// places are the paths it is served at on a listener that others share. The root
+// would speak for all of them.
+func (m *ResourceMetadata) places() (list []string) {
+	for _, p := range m.Paths {
+		list = append(list, wellKnownResource+strings.TrimSuffix(p, "/"))
+	}
+	return list
+}
+
 // current fetches anew at most once a minute; requests wait for the one that
 // does, and what went wrong is not remembered.
 func (m *ResourceMetadata) current(ctx context.Context) ([]byte, error) {

@@ -92,6 +92,13 @@ type Options struct {
 
 	Limits Limits
 	Budget *session.Budget // of bodies being read or worked on; nil: one of its own
+	// Shared is what all servers of a process draw on; nil: the server has its
+	// own. Budget is that of Shared where both are given.
+	Shared *Shared
+
+	// Follows is the server this one takes the place of, with other settings: it
+	// goes on with its clients of HTTP+SSE.
+	Follows *Server
 
 	// AllowedHosts are the Host names taken beside the loopback names of a
 	// loopback listener, with or without port. Other listeners take any Host
@@ -129,6 +136,23 @@ func New(o Options) (*Server, error) {
 	if o.Hub == nil {
 		return nil, errors.New("downstream: Options.Hub is required")
 	}
+	return prepare(o)
+}
+
+// NewNowhere returns a server without an endpoint: who may speak to it is told
+// 404, everybody else what they are told elsewhere. Options that belong to an
+// endpoint are not looked at.
+func NewNowhere(o Options) (*Server, error) {
+	o.Path, o.SSEPath, o.Other, o.Follows = "/", "", nil, nil
+	o.Principal, o.Tokens = session.PrincipalPolicy{}, nil
+	s, err := prepare(o)
+	if err == nil {
+		s.nowhere = true
+	}
+	return s, err
+}
+
+func prepare(o Options) (*Server, error) {
 	o.Path = cmp.Or(o.Path, "/mcp")
 	if !strings.HasPrefix(o.Path, "/") || strings.ContainsAny(o.Path, "?#") {
 		return nil, fmt.Errorf("path %q: must begin with / and have no query", o.Path)
@@ -149,9 +173,10 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	o.Limits = o.Limits.withDefaults()
-	if o.Budget == nil {
-		o.Budget = session.NewBudget(0)
+	if o.Shared == nil {
+		o.Shared = NewShared(o.Budget, o.Limits.Body)
 	}
+	o.Budget = o.Shared.budget
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -27,8 +27,8 @@ type resets struct {
 type resetsKey struct{}
 
 // watchResets is http.Server.ConnContext.
-func (s *Server) watchResets(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, resetsKey{}, &resets{conn: c, most: 4 * s.o.Limits.Streams})
+func (f *Front) watchResets(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, resetsKey{}, &resets{conn: c, most: 4 * f.limits.Streams})
 }
 
 // givenUp: a request has ended that its client no longer waited for. One too

@@ -21,7 +21,14 @@ type links struct {
 	prefixKnown         bool
 	trusted             []netip.Prefix
 	mostAll, mostCaller int
+	shared              *Shared
 
+	*openLinks
+}
+
+// openLinks are those that are open at one endpoint, whatever its settings have
+// become meanwhile.
+type openLinks struct {
 	mu     sync.Mutex // protects the fields below
 	open   map[string]*sseLink
 	counts map[string]int // by caller
@@ -30,8 +37,11 @@ type links struct {
 func newLinks(o Options) *links {
 	l := &links{
 		stream: o.SSEPath, trusted: o.TrustedProxies,
-		mostAll: o.Limits.Links, mostCaller: o.Limits.CallerLinks,
-		open: map[string]*sseLink{}, counts: map[string]int{},
+		mostAll: o.Limits.Links, mostCaller: o.Limits.CallerLinks, shared: o.Shared,
+		openLinks: &openLinks{open: map[string]*sseLink{}, counts: map[string]int{}},
+	}
+	if o.Follows != nil {
+		l.openLinks = o.Follows.links.openLinks
 	}
 	if l.stream != "" {
 		l.message = messagePath(l.stream)
@@ -67,7 +77,7 @@ func (l *links) add(k *sseLink) bool {
 	key := callerKey(k.caller)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.open) >= l.mostAll || l.counts[key] >= l.mostCaller {
+	if l.counts[key] >= l.mostCaller || !l.shared.addLink(l.mostAll) {
 		return false
 	}
 	k.id = rand.Text()
@@ -81,6 +91,7 @@ func (l *links) drop(k *sseLink) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.open, k.id)
+	l.shared.dropLink()
 	if l.counts[key]--; l.counts[key] <= 0 {
 		delete(l.counts, key)
 	}

@@ -28,7 +28,7 @@ type tapState struct {
 
 // connName is a new name for a connection.
 func (s *Server) connName(kind string) string {
-	return kind + "-" + strconv.FormatInt(s.names.Add(1), 10)
+	return kind + "-" + strconv.FormatInt(s.o.Shared.names.Add(1), 10)
 }
 
 // stream names the exchange, also where the hub never hears of it.

@@ -27,11 +27,13 @@ func (x *exchange) webSocket() {
 	case x.r.ContentLength != 0:
 		x.refuse(translate.CondInvalidRequest, "GET with a body", nil)
 		return
-	case !s.addSocket():
+	case !s.o.Shared.addSocket(s.o.Limits.WebSockets):
 		x.refuse(translate.CondBusy, "too many WebSocket connections", nil)
 		return
 	}
-	defer s.dropSocket()
+	defer s.o.Shared.dropSocket()
+	s.enter()
+	defer s.leave()
 	up := websocket.Upgrader{
 		Subprotocols: []string{ws.Subprotocol}, HandshakeTimeout: s.o.Limits.WriteTimeout,
 		ReadBufferSize: 4 << 10, WriteBufferSize: ws.BufferSize, WriteBufferPool: ws.Buffers,
@@ -49,24 +51,6 @@ func (x *exchange) webSocket() {
 	s.o.Metrics.Streams(1)
 	defer s.o.Metrics.Streams(-1)
 	newSocket(s, x, conn).serve()
-}
-
-func (s *Server) addSocket() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.socks >= s.o.Limits.WebSockets {
-		return false
-	}
-	s.socks++
-	s.active++
-	return true
-}
-
-func (s *Server) dropSocket() {
-	s.mu.Lock()
-	s.socks--
-	s.mu.Unlock()
-	s.leave()
 }
 
 // socket is one WebSocket connection of a client.
