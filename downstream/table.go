@@ -134,12 +134,12 @@ func (h *hostSlot) add(e Endpoint) (was *Server) {
 		}
 		h.by = slices.Insert(h.by, i, &headerSlot{names: names, values: map[string]*Server{}})
 	}
-	key := ""
+	var key strings.Builder
 	for _, name := range names {
-		key += want[name] + headerEnd
+		key.WriteString(want[name] + headerEnd)
 	}
-	if was = h.by[i].values[key]; was == nil {
-		h.by[i].values[key] = e.Server
+	if was = h.by[i].values[key.String()]; was == nil {
+		h.by[i].values[key.String()] = e.Server
 	}
 	return was
 }

@@ -83,7 +83,7 @@ func (u *upstreamFlags) resolveChild(a *app, fs *pflag.FlagSet) (server, error) 
 	}
 	return server{
 		child: &upstream.StdioOptions{
-			Name: upstreamName, Command: u.command, Env: env, Dir: u.cwd, StartLimit: u.startTimeout,
+			Command: u.command, Env: env, Dir: u.cwd, StartLimit: u.startTimeout,
 			Share: u.shareChild, MaxChildren: u.maxChildren, Guard: newGuard(),
 		},
 		shared: true,

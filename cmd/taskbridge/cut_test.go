@@ -168,7 +168,8 @@ func startBridge(t *testing.T, args ...string) (b *bridge, url string) {
 		t.Fatal(err)
 	}
 	c.log = slog.New(slog.DiscardHandler)
-	c.policy.SessionIdle, c.policy.TaskKeep, c.policy.TaskGrace, c.policy.ParkFor = time.Second, 6*time.Second, time.Second, 5*time.Second
+	p := &c.routes[0].policy
+	p.SessionIdle, p.TaskKeep, p.TaskGrace, p.ParkFor = time.Second, 6*time.Second, time.Second, 5*time.Second
 	if b, err = newBridge(context.Background(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func startBridge(t *testing.T, args ...string) (b *bridge, url string) {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
-	go func() { defer close(done); _ = b.serve(ln) }()
+	go func() { defer close(done); _ = b.doors[0].serve(ln) }()
 	t.Cleanup(func() {
 		b.drain(5 * time.Second)
 		<-done

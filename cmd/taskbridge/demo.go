@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskbridge/cmd/peers"
-	"taskbridge/session"
+	"taskbridge/translate"
 	"taskbridge/upstream"
 )
 
@@ -109,12 +109,12 @@ func (p *demoPair) start(ctx context.Context, out io.Writer, colour bool) error 
 	go func() { defer close(p.served); _ = p.srv.Serve(ln) }()
 	p.serverURL = "http://" + ln.Addr().String() + "/mcp"
 	p.trace = newTrace(out, colour)
+	routes := oneRoute(server{http: upstream.HTTPUpstream{URL: p.serverURL}}, translate.EraUnknown, upstream.DefaultConnectTimeout)
+	routes[0].path = "/mcp"
 	p.bridge, err = newBridge(ctx, bridgeConfig{
-		server:         server{http: upstream.HTTPUpstream{URL: p.serverURL}},
-		connectTimeout: upstream.DefaultConnectTimeout,
-		path:           "/mcp", loopback: true, maxMessage: upstream.DefaultMaxMessage,
-		policy: session.Policy{},
-		log:    slog.New(slog.DiscardHandler), tap: p.trace,
+		listeners: []listenerConfig{{name: defaultName, loopback: true}}, routes: routes,
+		maxMessage: upstream.DefaultMaxMessage,
+		log:        slog.New(slog.DiscardHandler), tap: p.trace,
 	})
 	if err != nil {
 		return fmt.Errorf("start the demo's bridge: %w", err)
@@ -124,7 +124,7 @@ func (p *demoPair) start(ctx context.Context, out io.Writer, colour bool) error 
 		return fmt.Errorf("start the demo's bridge: %w", err)
 	}
 	p.bridgeDone = make(chan error, 1)
-	go func() { p.bridgeDone <- p.bridge.serve(front) }()
+	go func() { p.bridgeDone <- p.bridge.doors[0].serve(front) }()
 	p.url = "http://" + front.Addr().String() + "/mcp"
 	return nil
 }

@@ -16,7 +16,8 @@ import (
 // for a token this endpoint does not want. They see 502, the log says why.
 type ownAuth struct {
 	session.Dialer
-	log *slog.Logger
+	upstream string
+	log      *slog.Logger
 }
 
 // Dial implements session.Dialer.
@@ -25,12 +26,13 @@ func (d ownAuth) Dial(ctx context.Context, target session.Target) (session.Conn,
 	if err != nil {
 		return nil, err
 	}
-	return ownAuthConn{c, d.log}, nil
+	return ownAuthConn{c, d.upstream, d.log}, nil
 }
 
 type ownAuthConn struct {
 	session.Conn
-	log *slog.Logger
+	upstream string
+	log      *slog.Logger
 }
 
 // Do implements session.Conn.
@@ -45,13 +47,13 @@ func (c ownAuthConn) Do(ctx context.Context, out session.Outgoing) (session.Stre
 		return s, nil
 	}
 	s.Close()
-	return nil, ownRefused(c.log, env.Status)
+	return nil, ownRefused(c.upstream, c.log, env.Status)
 }
 
-func ownRefused(log *slog.Logger, status int) error {
-	log.Warn("the server refuses the credential given with --header", "status", status)
+func ownRefused(upstream string, log *slog.Logger, status int) error {
+	log.Warn("the server refuses the credential given with --header", "upstream", upstream, "status", status)
 	return &session.DialError{
-		Fail: session.FailRefused, Upstream: upstreamName,
+		Fail: session.FailRefused, Upstream: upstream,
 		Err: fmt.Errorf("the server refuses the proxy's own credential (HTTP %d)", status),
 	}
 }
@@ -59,11 +61,11 @@ func ownRefused(log *slog.Logger, status int) error {
 type askFunc = func(context.Context, session.Target, upstream.ProbeOptions) (upstream.Result, error)
 
 // ownAuthProbe is ownAuth for probes that go past the dialer.
-func ownAuthProbe(ask askFunc, log *slog.Logger) askFunc {
+func ownAuthProbe(ask askFunc, name string, log *slog.Logger) askFunc {
 	return func(ctx context.Context, target session.Target, o upstream.ProbeOptions) (upstream.Result, error) {
 		r, err := ask(ctx, target, o)
 		if de, ok := errors.AsType[*session.DialError](err); ok && (de.Status == http.StatusUnauthorized || de.Status == http.StatusForbidden) {
-			err = ownRefused(log, de.Status)
+			err = ownRefused(name, log, de.Status)
 		}
 		return r, err
 	}

@@ -57,7 +57,7 @@ func (a *app) serveCapture(ctx context.Context, c mockConfig) error {
 		return usagef("--serve: %w", err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- b.serve(ln) }()
+	go func() { done <- b.doors[0].serve(ln) }()
 	fmt.Fprintf(a.stderr, "listening on http://%s%s\n", ln.Addr(), c.path)
 	select {
 	case err := <-done:
@@ -102,17 +102,23 @@ func (b *bridge) mock(ctx context.Context, mock *offline.Mock, c mockConfig, loo
 	if err != nil {
 		return err
 	}
-	b.runner, err = session.New(session.Options{
+	runner, err := session.New(session.Options{
 		Store: b.store, Dialer: mock, Faces: mock, Handles: handles, Upstream: upstreamName,
 		Policy: session.Policy{Version: buildInfo().Version}, Logger: c.log,
 	})
 	if err != nil {
 		return err
 	}
-	b.front, err = downstream.New(downstream.Options{
-		Hub: b.runner, Path: c.path, Budget: b.budget, Loopback: loopback, Logger: c.log, Supported: b.runner.Versions,
+	b.routes = []*route{{servers: []*backend{{runner: runner}}}}
+	s, err := downstream.New(downstream.Options{
+		Hub: runner, Path: c.path, Budget: b.budget, Loopback: loopback, Logger: c.log, Supported: runner.Versions,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	d := &door{front: downstream.NewFront(downstream.FrontOptions{Logger: c.log})}
+	b.doors = []*door{d}
+	return d.front.Set([]downstream.Endpoint{{Server: s}}, nil)
 }
 
 // eraOf is the era most operations speak, and how many do.

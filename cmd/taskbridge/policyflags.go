@@ -25,12 +25,15 @@ func (p *policyFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&p.stateKeys, "state-key", nil, "`FILE` with the key that seals handles; the first seals, all open")
 }
 
-// apply puts the flags into c. What is wrong is exit 2.
+// apply puts the flags into c, whose routes are there. What is wrong is exit 2.
 func (p *policyFlags) apply(fs *pflag.FlagSet, c *bridgeConfig) error {
-	c.policy.ToolErrorsCompleted = p.toolErrors == "completed"
-	c.policy.RefuseUndeclared = p.undeclared == "refuse"
-	c.policy.ParkTask = p.park == "task"
-	c.policy.TaskHandleAfter, c.policy.InlineWait = p.handleAfter, p.inlineWait
+	for i := range c.routes {
+		policy := &c.routes[i].policy
+		policy.ToolErrorsCompleted = p.toolErrors == "completed"
+		policy.RefuseUndeclared = p.undeclared == "refuse"
+		policy.ParkTask = p.park == "task"
+		policy.TaskHandleAfter, policy.InlineWait = p.handleAfter, p.inlineWait
+	}
 	for _, name := range p.stateKeys {
 		key, err := session.LoadStateKey(name)
 		if err != nil {

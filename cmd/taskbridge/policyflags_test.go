@@ -35,16 +35,16 @@ func TestPolicyFlags(t *testing.T) {
 	}
 	p := &stdioFlags{}
 	fs := flags(p.register)
-	var c bridgeConfig
-	if err := p.policyFlags.apply(fs, &c); err != nil || c.policy != want || len(c.stateKeys) != 2 {
-		t.Errorf("stdio: %v, %+v, %d keys", err, c.policy, len(c.stateKeys))
+	c := bridgeConfig{routes: oneRoute(server{}, 0, 0)}
+	if err := p.policyFlags.apply(fs, &c); err != nil || c.routes[0].policy != want || len(c.stateKeys) != 2 {
+		t.Errorf("stdio: %v, %+v, %d keys", err, c.routes[0].policy, len(c.stateKeys))
 	}
 	s := &serveFlags{}
 	fs = flags(s.register)
 	s.url = "http://127.0.0.1/mcp"
 	got, err := s.check(&app{}, fs)
-	if err != nil || got.policy != want || len(got.stateKeys) != 2 {
-		t.Errorf("serve: %v, %+v, %d keys", err, got.policy, len(got.stateKeys))
+	if err != nil || got.routes[0].policy != want || len(got.stateKeys) != 2 {
+		t.Errorf("serve: %v, %+v, %d keys", err, got.routes[0].policy, len(got.stateKeys))
 	}
 	for _, cmd := range [][]string{{"serve", "--upstream", "http://127.0.0.1/mcp"}, {"stdio", "http://127.0.0.1/mcp"}} {
 		code, _, stderr := runArgs(t, append(cmd, "--state-key", key+".none")...)

@@ -72,6 +72,7 @@ func (a *app) ask(ctx context.Context, f *upstreamFlags, s server) (upstream.Res
 	o := upstream.ProbeOptions{Upstream: upstreamName, ClientVersion: info.Version, LegacyFace: true}
 	if s.child != nil {
 		c := *s.child
+		c.Name = upstreamName
 		c.ShowTail = true
 		dialer, err := upstream.NewStdio(c)
 		if err != nil {
@@ -81,7 +82,7 @@ func (a *app) ask(ctx context.Context, f *upstreamFlags, s server) (upstream.Res
 		return dialer.Probe(ctx, o)
 	}
 	if s.ws {
-		dialer, err := upstream.NewWebSocket(s.webSocket(f.connectTimeout, upstream.WebSocketOptions{UserAgent: "taskbridge/" + info.Version}))
+		dialer, err := upstream.NewWebSocket(s.webSocket(upstreamName, f.connectTimeout, upstream.WebSocketOptions{UserAgent: "taskbridge/" + info.Version}))
 		if err != nil {
 			return upstream.Result{}, usagef("%w", err)
 		}

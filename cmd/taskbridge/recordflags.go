@@ -72,7 +72,10 @@ func (r *recordConfig) start(c bridgeConfig, handles *session.Handles) (*record.
 	o := record.Options{
 		File: r.file, RotateSize: r.rotateSize, RotateEvery: r.rotateEvery,
 		Mask: handles.MaskText, By: "taskbridge " + buildInfo().Version, Logger: c.log,
-		Settings: map[string]string{"upstream": c.server.shown, "upstream-era": c.era.String(), "listen": "http"},
+		Settings: map[string]string{"upstream": c.shown(), "listen": "http"},
+	}
+	if len(c.routes) == 1 && len(c.routes[0].upstreams) == 1 {
+		o.Settings["upstream-era"] = c.routes[0].upstreams[0].era.String()
 	}
 	if c.stdio {
 		o.Settings["listen"] = "stdio"

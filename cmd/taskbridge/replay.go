@@ -133,22 +133,25 @@ func (a *app) inDialect(ctx context.Context, r *replaying) error {
 
 // replayConfig is the bridge to the server, without a listener.
 func (a *app) replayConfig(f *replayFlags, fs *pflag.FlagSet) (bridgeConfig, error) {
-	c := bridgeConfig{connectTimeout: f.connectTimeout, maxMessage: f.maxMessage, stdio: true, local: true}
+	c := bridgeConfig{maxMessage: f.maxMessage, stdio: true}
 	if f.dryRun && f.url == "" && len(f.command) == 0 {
 		return c, nil // nothing is sent to anybody
 	}
-	var err error
-	if c.server, err = f.resolve(a, fs); err != nil {
+	s, err := f.resolve(a, fs)
+	if err != nil {
 		return c, err
 	}
-	if c.server.exposed || f.credentials != "" && plainRemote(c.server) {
+	if s.exposed || f.credentials != "" && plainRemote(s) {
 		fmt.Fprintln(a.stderr, "warning: a credential goes over plain http:// to another machine; use https://")
 	}
-	c.era, _ = translate.ParseEra(f.era)
+	era, _ := translate.ParseEra(f.era)
+	c.routes = oneRoute(s, era, f.connectTimeout)
+	route := &c.routes[0]
+	route.local = true
 	// One program stands for all the clients of a capture: what bounds a caller's
 	// greed has bounded them when it was recorded.
 	many := session.Limit{Each: 1 << 20, All: 1 << 20}
-	c.policy.Tasks, c.policy.Sessions, c.policy.Upstreams, c.policy.Streams = many, many, many, many
+	route.policy.Tasks, route.policy.Sessions, route.policy.Upstreams, route.policy.Streams = many, many, many, many
 	return c, f.policyFlags.apply(fs, &c)
 }
 
@@ -167,11 +170,11 @@ func (a *app) replayAll(ctx context.Context, r *replaying, config bridgeConfig) 
 	defer catchBrokenPipes()()
 	face, err := r.reach(ctx, b)
 	if err != nil {
-		return replayFailure(err, config.server.shown)
+		return replayFailure(err, config.shown())
 	}
 	progress := a.newProgress(r.plan)
 	out, err := replay.Run(ctx, replay.Options{
-		Hub: b.runner, Plan: r.plan, Credentials: r.creds, Concurrency: r.f.concurrency, Speed: r.f.speed,
+		Hub: b.routes[0].hub, Plan: r.plan, Credentials: r.creds, Concurrency: r.f.concurrency, Speed: r.f.speed,
 		Timeout: r.f.timeout, Seed: r.f.seed, Done: progress.done, Keep: keep.record(),
 	})
 	progress.end()
@@ -181,7 +184,7 @@ func (a *app) replayAll(ctx context.Context, r *replaying, config bridgeConfig) 
 	found := out.Report(r.compare, func(op *operation.Operation) bool { return r.bridged(op, face) })
 	found.Skipped = append(r.skipped, found.Skipped...)
 	found.Lacking = r.lacking(found)
-	c := &report.Comparison{Command: "replay", A: r.name, B: config.server.shown, Report: found, Notes: r.notes(out, found)}
+	c := &report.Comparison{Command: "replay", A: r.name, B: config.shown(), Report: found, Notes: r.notes(out, found)}
 	if err := a.writeComparison(&r.f.compareFlags, c); err != nil {
 		return err
 	}
@@ -202,7 +205,7 @@ func (r *replaying) reach(ctx context.Context, b *bridge) (session.Face, error) 
 			break
 		}
 	}
-	return b.faces.Face(ctx, target)
+	return b.routes[0].servers[0].faces.Face(ctx, target)
 }
 
 // replayFailure is the exit code of a server that cannot be replayed against.

@@ -97,67 +97,82 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	f.logFlags.register(fs)
 }
 
-// check turns flags into a configuration. What is wrong is exit 2.
+// check turns flags into a configuration with one of everything. What is wrong
+// is exit 2.
 func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
-	c := bridgeConfig{
-		connectTimeout: f.connectTimeout, path: f.path, maxMessage: f.maxMessage,
-		allowedHosts: f.allowedHosts, allowedOrigins: f.origin, publicURL: f.publicURL,
-	}
-	c.era, _ = translate.ParseEra(f.era)
+	c := bridgeConfig{maxMessage: f.maxMessage, allowOpen: f.allowOpen}
 	if !strings.HasPrefix(f.path, "/") || strings.ContainsAny(f.path, "?# ") {
 		return c, usagef("%s %q: must begin with / and have no query", where(fs, "path"), f.path)
 	}
 	if err := f.checkEra(fs, f.era); err != nil {
 		return c, err
 	}
-	if err := f.checkSSE(fs, &c); err != nil {
+	ssePath, err := f.checkSSE(fs)
+	if err != nil {
 		return c, err
 	}
 	if f.maxMessage > 1<<30 {
 		return c, usagef("%s: at most 1GiB", where(fs, "max-message"))
 	}
-	var err error
-	if c.loopback, err = listenAddress(f.listen); err != nil {
+	l := listenerConfig{name: defaultName, address: f.listen, allowedHosts: f.allowedHosts, allowedOrigins: f.origin}
+	if l.loopback, err = listenAddress(f.listen); err != nil {
 		return c, usagef("%s %q: %w", where(fs, "listen"), f.listen, err)
 	}
-	if f.admin != "" {
-		local, err := listenAddress(f.admin)
-		if err != nil {
-			return c, usagef("%s %q: %w", where(fs, "admin"), f.admin, err)
-		}
-		if !local {
-			return c, usagef("%s %q: the admin listener has no login yet, so it takes a loopback address only, such as 127.0.0.1:9090", where(fs, "admin"), f.admin)
-		}
-	}
-	if err := f.checkState(fs); err != nil {
+	if err := f.checkAdmin(fs); err != nil {
 		return c, err
 	}
-	if err = f.policyFlags.apply(fs, &c); err != nil {
+	if err := f.checkState(fs); err != nil {
 		return c, err
 	}
 	if c.record, err = f.recordFlags.check(fs); err != nil {
 		return c, err
 	}
-	if c.server, err = f.resolve(a, fs); err != nil {
+	s, err := f.resolve(a, fs)
+	if err != nil {
 		return c, err
 	}
-	return c, f.checkCallers(fs, &c)
+	era, _ := translate.ParseEra(f.era)
+	c.routes = oneRoute(s, era, f.connectTimeout)
+	r := &c.routes[0]
+	r.path, r.ssePath, r.publicURL = f.path, ssePath, map[string]string{l.name: f.publicURL}
+	if err = f.policyFlags.apply(fs, &c); err != nil {
+		return c, err
+	}
+	if err := f.checkCallers(fs, &c, &l); err != nil {
+		return c, err
+	}
+	c.listeners = []listenerConfig{l}
+	return c, c.settle(flagNaming{fs})
 }
 
-// checkSSE settles whether clients of HTTP+SSE are served. The default path
-// makes way for an endpoint that was there first.
-func (f *serveFlags) checkSSE(fs *pflag.FlagSet, c *bridgeConfig) error {
-	if f.ssePath == "off" {
+func (f *serveFlags) checkAdmin(fs *pflag.FlagSet) error {
+	if f.admin == "" {
 		return nil
+	}
+	local, err := listenAddress(f.admin)
+	if err != nil {
+		return usagef("%s %q: %w", where(fs, "admin"), f.admin, err)
+	}
+	if !local {
+		return usagef("%s %q: the admin listener has no login yet, so it takes a loopback address only, such as 127.0.0.1:9090", where(fs, "admin"), f.admin)
+	}
+	return nil
+}
+
+// checkSSE is the path for clients of HTTP+SSE, if they are served. The default
+// path makes way for an endpoint that was there first.
+func (f *serveFlags) checkSSE(fs *pflag.FlagSet) (string, error) {
+	if f.ssePath == "off" {
+		return "", nil
 	}
 	err := downstream.CheckSSEPath(f.ssePath, f.path)
 	switch {
 	case err == nil:
-		c.ssePath = f.ssePath
+		return f.ssePath, nil
 	case fs.Changed("sse-path"):
-		return usagef("%s: %w", where(fs, "sse-path"), err)
+		return "", usagef("%s: %w", where(fs, "sse-path"), err)
 	}
-	return nil
+	return "", nil
 }
 
 func (f *serveFlags) checkState(fs *pflag.FlagSet) error {
@@ -172,8 +187,8 @@ func (f *serveFlags) checkState(fs *pflag.FlagSet) error {
 	return nil
 }
 
-// checkCallers settles who may come in and as whom.
-func (f *serveFlags) checkCallers(fs *pflag.FlagSet, c *bridgeConfig) error {
+// checkCallers reads how callers are told apart.
+func (f *serveFlags) checkCallers(fs *pflag.FlagSet, c *bridgeConfig, l *listenerConfig) error {
 	var err error
 	if c.principal, err = session.ParsePrincipalPolicy(f.principal); err != nil {
 		return usagef("%s: %w", where(fs, "principal"), err)
@@ -183,51 +198,26 @@ func (f *serveFlags) checkCallers(fs *pflag.FlagSet, c *bridgeConfig) error {
 		if err != nil {
 			return usagef("%s %q: want an address or a CIDR such as 10.0.0.0/8", where(fs, "trusted-proxy"), s)
 		}
-		c.trusted = append(c.trusted, p)
+		l.trusted = append(l.trusted, p)
 	}
-	if c.principal.NeedsTrusted() && len(c.trusted) == 0 {
-		return usagef("%s %s: anyone could send that header; name the front end that sets it with --trusted-proxy CIDR", where(fs, "principal"), f.principal)
-	}
-	if c.jwt, err = f.jwtFlags.check(fs, c.principal.JWKS(), f.publicURL); err != nil {
-		return err
-	}
-	if c.jwt != nil && f.allowOpen {
-		return usagef("%s: nobody comes in unverified with --principal jwt", where(fs, "allow-open"))
-	}
-	named := c.principal.NeedsTrusted()
-	told := named || c.jwt != nil // callers of one machine are told apart, too
-	if c.server.shared && !c.loopback && !told && !f.allowOpen {
-		what := "credential given to it"
-		if c.server.child != nil {
-			what = "process it is"
-		}
-		return usagef("%s %s is open to other machines and every caller would use the server %s: any made-up token gets in; "+
-			"listen on 127.0.0.1, or have callers verified (--principal jwt:JWKS) or a front end do it (--principal header:NAME --trusted-proxy CIDR), or accept it with --allow-open",
-			where(fs, "listen"), f.listen, what)
-	}
-	c.verified = c.server.shared && named && !f.allowOpen
-	// Ids pass untouched only where whoever knows one may use it: the caller's
-	// own credential goes up with it, or all callers are this machine's user.
-	c.local = c.loopback && !told && !f.proxied()
-	c.policy.SealSameEra = (c.server.shared || named) && !c.local
-	return nil
+	c.jwt, err = f.jwtFlags.check(fs, c.principal.JWKS(), f.publicURL)
+	return err
 }
 
-// proxied: the configuration says that others than this machine's users come
-// in through a front end.
-func (f *serveFlags) proxied() bool {
-	if len(f.trusted) > 0 || f.publicURL != "" {
-		return true
+// flagNaming names settings as they stand on a command line or in the
+// environment.
+type flagNaming struct{ fs *pflag.FlagSet }
+
+func (n flagNaming) at(setting string, _ *listenerConfig, _ *routeConfig) string {
+	f := n.fs.Lookup(setting)
+	if f.Value.Type() == "bool" {
+		return where(n.fs, setting)
 	}
-	for _, h := range f.allowedHosts {
-		if name, _, err := net.SplitHostPort(h); err == nil {
-			h = name
-		}
-		if !loopbackHost(strings.Trim(h, "[]")) {
-			return true
-		}
-	}
-	return false
+	return where(n.fs, setting) + " " + f.Value.String()
+}
+
+func (flagNaming) give(setting, value string) string {
+	return strings.TrimSuffix("--"+setting+" "+value, " ")
 }
 
 func parsePrefix(s string) (netip.Prefix, error) {
@@ -250,21 +240,26 @@ func listenAddress(addr string) (loopback bool, err error) {
 }
 
 // advise says at startup what an operator may not expect.
-func (f *serveFlags) advise(log *slog.Logger, c bridgeConfig) {
+func (c *bridgeConfig) advise(log *slog.Logger) {
 	if len(c.stateKeys) == 0 {
 		log.Info("no --state-key: handles of tasks are sealed with a random key and, with --state memory, end with this process")
 	}
 	if c.principal.ByToken() {
 		log.Info("--principal token: callers are told apart by their Authorization; a refreshed token is a new principal and does not see tasks made with the old one")
 	}
-	if c.jwt != nil && f.publicURL != "" && c.jwt.issuer == "" {
+	if c.jwt != nil && c.jwt.issuer == "" && c.published() {
 		log.Info("no --jwt-issuer: clients are not told here who gives them tokens")
 	}
-	if c.server.exposed {
-		log.Warn("a credential goes over plain http:// to another machine; use https://", "upstream", c.server.shown)
-	}
-	if c.server.shared && c.principal.ByToken() && (f.proxied() || !c.loopback) {
-		log.Warn("unverified callers use the server's credential: any made-up token gets in")
+	for i := range c.routes {
+		r := &c.routes[i]
+		for k := range r.upstreams {
+			if s := &r.upstreams[k].server; s.exposed {
+				log.Warn("a credential goes over plain http:// to another machine; use https://", "upstream", s.shown)
+			}
+		}
+		if r.shared() && c.principal.ByToken() && c.reached(r) {
+			log.Warn("unverified callers use the server's credential: any made-up token gets in")
+		}
 	}
 }
 
@@ -288,7 +283,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	if err != nil {
 		return usagef("%w", err)
 	}
-	ln, err := listen(ctx, f.listen, c.loopback)
+	ln, err := listen(ctx, f.listen, c.listeners[0].loopback)
 	if err != nil {
 		b.close()
 		return listenError(fs, "listen", err)
@@ -302,9 +297,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	}
 	defer stopAdmin()
 	defer takeHangups(log)()
-	f.advise(log, c)
+	c.advise(log)
 	done := make(chan error, 1)
-	go func() { done <- b.serve(ln) }()
+	go func() { done <- b.doors[0].serve(ln) }()
 	fmt.Fprintf(a.stderr, "listening on %s://%s%s\n", scheme, ln.Addr(), f.path)
 	manager.say("READY=1")
 	select {

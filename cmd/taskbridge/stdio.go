@@ -10,9 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"taskbridge/downstream"
-	"taskbridge/session"
 	"taskbridge/translate"
-	"taskbridge/upstream"
 )
 
 // stdioFlags are the flags of stdio as the user gave them.
@@ -70,8 +68,9 @@ func (a *app) stdio(ctx context.Context, f *stdioFlags, fs *pflag.FlagSet) error
 	if err != nil {
 		return err
 	}
-	c := bridgeConfig{server: s, connectTimeout: f.connectTimeout, maxMessage: f.maxMessage, stdio: true, local: true}
-	c.era, _ = translate.ParseEra(f.era)
+	era, _ := translate.ParseEra(f.era)
+	c := bridgeConfig{routes: oneRoute(s, era, f.connectTimeout), maxMessage: f.maxMessage, stdio: true}
+	c.routes[0].local = true
 	if err := f.policyFlags.apply(fs, &c); err != nil {
 		return err
 	}
@@ -96,8 +95,8 @@ func (a *app) stdio(ctx context.Context, f *stdioFlags, fs *pflag.FlagSet) error
 	// this process before it has ended the server's.
 	defer catchBrokenPipes()()
 	err = downstream.ServeStdio(ctx, downstream.StdioOptions{
-		Hub: b.runner, In: a.stdin, Out: a.stdout, MaxMessage: int(f.maxMessage), Budget: b.budget,
-		Drain: f.drainTimeout, Supported: b.runner.Versions, Logger: log, Tap: b.tap,
+		Hub: b.routes[0].hub, In: a.stdin, Out: a.stdout, MaxMessage: int(f.maxMessage), Budget: b.budget,
+		Drain: f.drainTimeout, Supported: b.routes[0].versions, Logger: log, Tap: b.tap,
 	})
 	return stdioFailure(err, s.shown)
 }
@@ -116,47 +115,4 @@ func stdioFailure(err error, shown string) error {
 		return f
 	}
 	return err
-}
-
-// newDialer makes what speaks to the server, and how its era is found out if
-// not over the dialer itself.
-func (b *bridge) newDialer(c bridgeConfig, budget *session.Budget, agent string) error {
-	if c.server.ws {
-		w, err := upstream.NewWebSocket(c.server.webSocket(c.connectTimeout, upstream.WebSocketOptions{
-			MaxMessage: int(c.maxMessage), Budget: budget, Logger: c.log, Tap: c.tap, UserAgent: agent,
-		}))
-		if err == nil {
-			b.dialer, b.transport, b.ws = w, w, w
-		}
-		return err
-	}
-	if c.server.child == nil {
-		h, err := upstream.NewHTTP(upstream.HTTPOptions{
-			Upstreams:      map[string]upstream.HTTPUpstream{upstreamName: c.server.http},
-			RootCAs:        c.server.roots,
-			ConnectTimeout: c.connectTimeout,
-			MaxMessage:     int(c.maxMessage),
-			Budget:         budget,
-			Logger:         c.log,
-			Tap:            c.tap,
-			UserAgent:      agent,
-		})
-		if err == nil {
-			b.dialer, b.transport, b.http = h, h, h
-		}
-		return err
-	}
-	o := *c.server.child
-	o.MaxMessage, o.Budget, o.Logger, o.Tap, o.ShowTail = int(c.maxMessage), budget, c.log, c.tap, c.local
-	s, err := upstream.NewStdio(o)
-	if err == nil {
-		b.dialer, b.transport, b.child = s, s, s
-	}
-	return err
-}
-
-// webSocket is how to reach a server behind a ws:// or wss:// URL.
-func (s server) webSocket(connectTimeout time.Duration, o upstream.WebSocketOptions) upstream.WebSocketOptions {
-	o.Name, o.Server, o.RootCAs, o.ConnectTimeout = upstreamName, s.http, s.roots, connectTimeout
-	return o
 }
