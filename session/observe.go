@@ -73,7 +73,7 @@ type Request struct {
 	// is the client, so it may be shown as a keyed hash only.
 	Session string
 	// Uses are the legacy-only features seen so far.
-	Uses translate.LegacyUse
+	Uses translate.LegacyOnly
 	// Parent is the trace context of params._meta, Link that of HTTP headers,
 	// both as sent.
 	Parent, Link TraceContext
@@ -93,7 +93,7 @@ type Ended struct {
 	// Status is the HTTP status of the reply, 0 for 200 or where there is none.
 	Status int
 	// Uses are all legacy-only features the request made use of.
-	Uses translate.LegacyUse
+	Uses translate.LegacyOnly
 }
 
 // Lost is a loss of translation (translate/losses.go).
@@ -153,7 +153,7 @@ func (r *Runner) observe(in Inbound, s *ClientStream) *seen {
 	if c.Era == translate.Modern {
 		q.Session = ""
 	} else {
-		q.Uses = translate.LegacyUseOf(f)
+		q.Uses = translate.LegacyOnlyOf(&f)
 	}
 	if f.HTTP != nil {
 		q.Verb = f.HTTP.Verb
@@ -170,7 +170,7 @@ func (r *Runner) observe(in Inbound, s *ClientStream) *seen {
 func (q *Request) read(m *jsonrpc.Message) {
 	q.Kind, q.Method = m.Kind, Shown(m.Method)
 	if m.Kind == jsonrpc.Response || m.Kind == jsonrpc.ErrorResponse {
-		q.Uses |= translate.UseServerRequest
+		q.Uses |= translate.OnlyServerRequest
 		return
 	}
 	if raw := m.ID.Raw(); m.Kind == jsonrpc.Request && len(raw) <= MaxShown {
@@ -264,7 +264,7 @@ func (w *seen) begin() {
 // asks: a question of the server goes to a legacy client as a request.
 func (w *seen) asks() {
 	if w != nil {
-		w.uses.Or(uint32(translate.UseServerRequest))
+		w.uses.Or(uint32(translate.OnlyServerRequest))
 	}
 }
 
@@ -307,7 +307,7 @@ func (w *seen) left() {
 
 func (w *seen) tell(a translate.Answer, status int) {
 	a.Message = Shown(a.Message)
-	e := Ended{Answer: a, At: w.r.clock.Now(), Status: status, Uses: w.q.Uses | translate.LegacyUse(w.uses.Load())}
+	e := Ended{Answer: a, At: w.r.clock.Now(), Status: status, Uses: w.q.Uses | translate.LegacyOnly(w.uses.Load())}
 	for _, o := range w.r.observers {
 		o.End(&w.q, e)
 	}

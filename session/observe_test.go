@@ -202,7 +202,7 @@ func TestObserver_LegacyClient(t *testing.T) {
 		name := strings.Repeat("n", 127) + "é" + strings.Repeat("n", 1<<20)
 		outs := c.say(translate.Legacy, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"`+name+`","version":"9"}}}`)
 		q, e := c.last()
-		if e.Outcome != translate.OutcomeCompleted || q.Up != translate.Modern || q.Down != translate.Legacy || e.Uses != translate.UseInitialize {
+		if e.Outcome != translate.OutcomeCompleted || q.Up != translate.Modern || q.Down != translate.Legacy || e.Uses != translate.OnlyHandshake {
 			t.Errorf("initialize: %+v, %+v", q, e)
 		}
 		if want := strings.Repeat("n", 127); q.Client != want {
@@ -213,7 +213,7 @@ func TestObserver_LegacyClient(t *testing.T) {
 		c.say(translate.Legacy, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"slow","arguments":{},"task":{"ttl":1000}}}`)
 		q, e = c.last()
 		if e.Outcome != translate.OutcomeTask || q.Version != "2025-11-25" || q.ClientVersion != "9" || q.Session != c.session || q.Name != "slow" ||
-			!slices.Equal(e.Uses.Names(), []string{"task_param"}) {
+			e.Uses != translate.OnlyTaskParam {
 			t.Errorf("a task: %+v, %+v", q, e)
 		}
 		lost := session.Lost{Who: session.Who{Principal: c.principal, Client: strings.Repeat("n", 127), ClientVersion: "9"}, Route: "tickets", Upstream: "blue", What: "requested_ttl"}
@@ -221,7 +221,7 @@ func TestObserver_LegacyClient(t *testing.T) {
 			t.Errorf("losses %+v", c.w.losses)
 		}
 		c.say(translate.Legacy, "")
-		if q, e = c.last(); q.MethodLabel() != "GET" || e.Outcome != translate.OutcomeClosed || e.Uses != translate.UseGetStream {
+		if q, e = c.last(); q.MethodLabel() != "GET" || e.Outcome != translate.OutcomeClosed || e.Uses != translate.OnlyGetStream {
 			t.Errorf("a GET stream: %+v, %+v", q, e)
 		}
 		c.say(translate.Legacy, `{"jsonrpc":"2.0","id":3,"method":"secret/method","params":{}}`)
