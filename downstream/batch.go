@@ -34,7 +34,9 @@ func (x *exchange) batch(raw []byte) {
 	requests := 0
 	for _, m := range msgs {
 		s := x.s.o.Hub.NewStream()
-		x.s.o.Hub.Client(x.r.Context(), x.inbound(s.ID, m), s)
+		in := x.inbound(s.ID, m)
+		in.Batch = true
+		x.s.o.Hub.Client(x.r.Context(), in, s)
 		p := part{stream: s}
 		if m.Kind == jsonrpc.Request {
 			p.id = m.ID

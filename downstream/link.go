@@ -325,7 +325,9 @@ func (s *clientLink) launch(f *flight) context.Context {
 	s.mu.Lock()
 	f.stream, f.stop = stream, stop
 	s.mu.Unlock()
-	s.o.Hub.Client(ctx, s.inbound(stream.ID, f.msg, f.caller, http.MethodPost), stream)
+	in := s.inbound(stream.ID, f.msg, f.caller, http.MethodPost)
+	in.Batch = f.batch != nil
+	s.o.Hub.Client(ctx, in, stream)
 	return ctx
 }
 

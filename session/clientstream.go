@@ -302,6 +302,7 @@ func (s *ClientStream) finished() bool {
 type Inbound struct {
 	Caller Caller
 	Frame  translate.Frame // Leg ClientLeg, Dir ToServer; Msg nil for GET and DELETE
+	Batch  bool            // it came in an array of messages
 }
 
 // Caller is who stands on the client's side of a message.

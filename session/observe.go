@@ -154,6 +154,9 @@ func (r *Runner) observe(in Inbound, s *ClientStream) *seen {
 		q.Session = ""
 	} else {
 		q.Uses = translate.LegacyOnlyOf(&f)
+		if in.Batch {
+			q.Uses |= translate.OnlyBatch
+		}
 	}
 	if f.HTTP != nil {
 		q.Verb = f.HTTP.Verb

@@ -76,7 +76,10 @@ func LegacyOnlyOf(f *Frame) LegacyOnly {
 		return set
 	}
 	if f.Msg == nil {
-		return set | onlyVerb(f.HTTP)
+		if f.Transport == TransportHTTP || f.Transport == "" { // elsewhere we say the verb ourselves
+			set |= onlyVerb(f.HTTP)
+		}
+		return set
 	}
 	if f.Msg.Method == "" {
 		return set

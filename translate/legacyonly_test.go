@@ -68,6 +68,7 @@ func TestLegacyOnlyOf(t *testing.T) {
 		"resumed stream":    {verb(http.MethodGet, http.Header{HeaderLastEvent: {"3"}}), OnlyGetStream | OnlyResume},
 		"end of session":    {verb(http.MethodDelete, nil), OnlyEndSession},
 		"no HTTP":           {Frame{Dir: ToServer}, 0},
+		"not over HTTP":     {Frame{Dir: ToServer, Transport: TransportWebSocket, HTTP: &Envelope{Verb: http.MethodGet}}, 0},
 		"question":          {said(ToClient, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`), OnlyServerRequest},
 		"notice to client":  {said(ToClient, `{"jsonrpc":"2.0","method":"notifications/message"}`), 0},
 		"HTTP+SSE":          {sse, OnlyHTTPSSE},
