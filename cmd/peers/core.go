@@ -38,6 +38,9 @@ type ServerOptions struct {
 	// NeedGET sends every legacy server-to-client request on the GET stream,
 	// never on the stream of a POST.
 	NeedGET bool
+	// Ran hears of each run of a tool, when Calls counts it, with the arguments;
+	// it must not block.
+	Ran func(tool string, args json.RawMessage)
 	// Trace sees every message.
 	Trace func(TraceEntry)
 }
@@ -101,7 +104,10 @@ func (c *core) Calls(tool string) int {
 	return c.counts[tool]
 }
 
-func (c *core) counted(tool string) {
+func (c *core) counted(tool string, args json.RawMessage) {
+	if c.o.Ran != nil {
+		c.o.Ran(tool, args)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counts[tool]++

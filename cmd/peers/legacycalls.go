@@ -161,7 +161,7 @@ func (c *legacyCall) callTool() (json.RawMessage, *RPCError) {
 			return toolError("the question was not answered: " + rerr.Message), nil
 		}
 	}
-	c.s.counted(t.name)
+	c.s.counted(t.name, p.Arguments)
 	if asTask {
 		return c.createTask(t, p, qs, answers)
 	}

@@ -18,6 +18,8 @@ type LegacyClient struct {
 	HTTP   *http.Client // nil: one of its own
 	Header http.Header  // added to every request
 
+	// Name in clientInfo; default taskbridge-legacy-client.
+	Name string
 	// Version to ask for in initialize; default LegacyVersion.
 	Version string
 	// Capabilities to declare; nil declares elicitation.
@@ -87,7 +89,7 @@ func (c *LegacyClient) Initialize(ctx context.Context) (json.RawMessage, error) 
 	r, err := c.Call(ctx, "initialize", object(
 		"protocolVersion", version,
 		"capabilities", capabilities,
-		"clientInfo", map[string]string{"name": "taskbridge-legacy-client", "version": "1.0.0"},
+		"clientInfo", clientInfo(c.Name, "taskbridge-legacy-client"),
 	))
 	if err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func (c *modernCall) callTool() (json.RawMessage, *RPCError) {
 			return interim, rerr
 		}
 	}
-	c.s.counted(t.name)
+	c.s.counted(t.name, p.Arguments)
 	if asTask {
 		return c.createTask(t, p, qs, answers)
 	}

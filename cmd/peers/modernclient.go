@@ -16,6 +16,8 @@ type ModernClient struct {
 	HTTP   *http.Client // nil: one of its own
 	Header http.Header  // added to every request, over the client's own
 
+	// Name in clientInfo; default taskbridge-modern-client.
+	Name string
 	// Version to speak; default ModernVersion.
 	Version string
 	// Tasks declares the tasks extension.
@@ -88,7 +90,7 @@ func (c *ModernClient) withMeta(params any) (json.RawMessage, error) {
 	}
 	meta, err := merge(raw(c.Meta), object(
 		KeyProtocolVersion, c.version(),
-		KeyClientInfo, map[string]string{"name": "taskbridge-modern-client", "version": "1.0.0"},
+		KeyClientInfo, clientInfo(c.Name, "taskbridge-modern-client"),
 		KeyClientCapabilities, capabilities,
 	))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -155,5 +156,47 @@ func TestCloseWithDeafClient(t *testing.T) {
 		conn.Close()
 		_ = srv.Close()
 		wg.Wait()
+	})
+}
+
+// TestRan: each run of a tool is told once, with its arguments, whatever it
+// took to get there; and clients give the name they are told to.
+func TestRan(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var ran, names []string
+		o := ServerOptions{PollInterval: time.Second, Ran: func(tool string, args json.RawMessage) {
+			mu.Lock()
+			defer mu.Unlock()
+			ran = append(ran, tool+string(args))
+		}, Trace: func(e TraceEntry) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, name := range []string{"old-one", "new-one"} {
+				if !e.Out && strings.Contains(string(e.Message), `"name":"`+name+`"`) && !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}}
+		answer := Accept(map[string]any{"name": "Ada", "confirm": true})
+		legacy := &LegacyClient{URL: testURL, Name: "old-one", HTTP: serve(t, NewLegacyServer(o)), OnRequest: answer}
+		modern := &ModernClient{URL: testURL, Name: "new-one", HTTP: serve(t, NewModernServer(o)), Tasks: true}
+		defer legacy.Close()
+		defer modern.Close()
+		if _, err := legacy.Initialize(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := legacy.Call(t.Context(), "tools/call", object("name", "ask_name", "arguments", object("key", "1")))
+		must(t, r, err)
+		run, err := legacy.RunTask(t.Context(), "confirm_delete", object("filename", "2"), answer)
+		mustRun(t, run, err)
+		run, err = modern.RunTask(t.Context(), "ask_name", object("key", "3"), answer)
+		mustRun(t, run, err)
+		run, err = modern.RunTask(t.Context(), "confirm_delete", object("filename", "4"), answer)
+		mustRun(t, run, err)
+		mu.Lock()
+		defer mu.Unlock()
+		want(t, "runs", ran, []string{`ask_name{"key":"1"}`, `confirm_delete{"filename":"2"}`, `ask_name{"key":"3"}`, `confirm_delete{"filename":"4"}`})
+		want(t, "names", names, []string{"old-one", "new-one"})
 	})
 }

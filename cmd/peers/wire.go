@@ -244,3 +244,10 @@ func postHeader(extra http.Header) http.Header {
 	maps.Copy(h, extra)
 	return h
 }
+
+func clientInfo(name, otherwise string) map[string]string {
+	if name == "" {
+		name = otherwise
+	}
+	return map[string]string{"name": name, "version": "1.0.0"}
+}
