@@ -67,6 +67,8 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 			for _, stream := range r.sessionLogs(e.Session) {
 				left = append(left, r.tell(logOp(stream), Event{Kind: EvOp, Name: "drop"})...)
 			}
+		case Closed:
+			r.sessionOver(e.Session)
 		case EndCalls:
 			for _, op := range r.callsOf(e.Session) {
 				left = append(left, r.tell(op, Event{Kind: EvOp, From: id, Name: "ended", Data: e.Data})...)

@@ -473,7 +473,7 @@ func (s *legacySession) end(x *Exec, lost bool) {
 		return
 	}
 	x.Do(counted(countSessions, s.Limit, -1)...)
-	x.Do(Del{Key: "askseq/" + s.ID}, DropLogs{Session: s.ID})
+	x.Do(Del{Key: "askseq/" + s.ID}, DropLogs{Session: s.ID}, Closed{x.r.describe(s)})
 	for _, g := range s.Gets {
 		x.Do(Send{Stream: g, Out: Out{Final: true}})
 	}

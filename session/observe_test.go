@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -59,9 +60,15 @@ type watched struct {
 	principal session.Principal
 	session   string
 	header    http.Header
+	verb      string // of what has no message; empty: GET
 }
 
 func newWatched(t *testing.T, face session.Face, a answerer) *watched {
+	t.Helper()
+	return newWatchedBy(t, face, a, func(w *witness) session.Observer { return w })
+}
+
+func newWatchedBy(t *testing.T, face session.Face, a answerer, by func(*witness) session.Observer) *watched {
 	t.Helper()
 	handles, err := session.NewHandles([][]byte{make([]byte, 32)})
 	if err != nil {
@@ -69,7 +76,7 @@ func newWatched(t *testing.T, face session.Face, a answerer) *watched {
 	}
 	w := &witness{}
 	r, err := session.New(session.Options{Store: memory.New(), Dialer: a, Faces: fakeFaces{face}, Handles: handles,
-		Route: "tickets", Upstream: "blue", Observers: []session.Observer{w}})
+		Route: "tickets", Upstream: "blue", Observers: []session.Observer{by(w)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +93,7 @@ func (c *watched) say(era translate.Era, raw string) (outs []session.Out) {
 		Frame:  translate.Frame{Leg: translate.ClientLeg, Dir: translate.ToServer, HTTP: &translate.Envelope{Verb: "POST", Header: c.header}, Transport: translate.TransportHTTP},
 	}
 	if raw == "" {
-		in.Frame.HTTP.Verb = "GET"
+		in.Frame.HTTP.Verb = cmp.Or(c.verb, "GET")
 	} else {
 		m, err := jsonrpc.Decode([]byte(raw), jsonrpc.Limits{})
 		if err != nil {
@@ -159,7 +166,7 @@ func TestObserver_ModernClient(t *testing.T) {
 		}{
 			{"works", translate.Answer{Outcome: translate.OutcomeCompleted}},
 			{"fails", translate.Answer{Outcome: translate.OutcomeToolError}},
-			{"task", translate.Answer{Outcome: translate.OutcomeTask}},
+			{"task", translate.Answer{Outcome: translate.OutcomeTask, Task: translate.Working}},
 			{"asks", translate.Answer{Outcome: translate.OutcomeInputRequired}},
 			{"refuses", translate.Answer{Outcome: translate.OutcomeError, Code: -32602, Message: "no such tool"}},
 			{"waits", translate.Answer{Outcome: translate.OutcomeGone}},

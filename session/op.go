@@ -204,6 +204,8 @@ type (
 		Session string
 		Data    []byte // a sessionEnd
 	}
+	// Closed tells observers that a legacy session has ended.
+	Closed struct{ Session LegacySession }
 	// Done ends the operation: its state, wakes and exchanges are dropped.
 	Done struct{}
 )
@@ -228,4 +230,5 @@ func (Cut) effect()      {}
 func (DropLog) effect()  {}
 func (DropLogs) effect() {}
 func (EndCalls) effect() {}
+func (Closed) effect()   {}
 func (Done) effect()     {}

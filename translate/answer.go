@@ -13,6 +13,8 @@ type Answer struct {
 	// Code is the JSON-RPC error's, 0 without one; Message its text.
 	Code    int64
 	Message string
+	// Task is the status of the task that the result is about (tasks/get), or "".
+	Task string
 }
 
 // Outcome is a word for how a request ended: one of the constants, so that it
@@ -50,7 +52,7 @@ func AnswerOf(raw []byte, status int) Answer {
 	eachMember(raw, func(key, value []byte) {
 		switch string(key) {
 		case `"result"`:
-			a.Outcome = resultOutcome(value)
+			a.Outcome, a.Task = resultOutcome(value)
 		case `"error"`:
 			a.Outcome = OutcomeError
 			eachMember(value, func(key, value []byte) {
@@ -87,8 +89,11 @@ func shown(value []byte) []byte {
 	return value
 }
 
-func resultOutcome(result []byte) Outcome {
-	out := OutcomeCompleted
+// resultOutcome also says the status of a task that the result is: a member
+// beside its taskId, one of the words of tasks.go.
+func resultOutcome(result []byte) (out Outcome, task string) {
+	out = OutcomeCompleted
+	isTask := false
 	eachMember(result, func(key, value []byte) {
 		switch string(key) {
 		case `"task"`:
@@ -97,6 +102,10 @@ func resultOutcome(result []byte) Outcome {
 					out = OutcomeTask
 				}
 			})
+		case `"taskId"`:
+			isTask = true
+		case `"status"`:
+			task = statusWord(value)
 		case `"isError"`:
 			if string(value) == "true" {
 				out = OutcomeToolError
@@ -110,7 +119,20 @@ func resultOutcome(result []byte) Outcome {
 			}
 		}
 	})
-	return out
+	if !isTask {
+		task = ""
+	}
+	return out, task
+}
+
+// statusWord is the word of a task's status, or "" for one there is not.
+func statusWord(value []byte) string {
+	for i := range statuses {
+		if w := statuses[i].Modern; len(value) == len(w)+2 && string(value[1:len(value)-1]) == w {
+			return w
+		}
+	}
+	return ""
 }
 
 // eachMember gives the raw keys and values of the object raw, which is valid

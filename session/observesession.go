@@ -1,0 +1,72 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"taskbridge/translate/jsonrpc"
+)
+
+// LegacySession is a legacy client's session as observers know it.
+type LegacySession struct {
+	Who
+	Route, Upstream string
+	// Version is the negotiated revision.
+	Version string
+	// Listening: the client holds a stream open in it.
+	Listening bool
+}
+
+// SessionObserver is an Observer that hears when legacy sessions end, too: by
+// DELETE, for being idle, or because the server forgot them.
+type SessionObserver interface {
+	SessionEnded(s LegacySession, at time.Time)
+}
+
+// describe is s for observers.
+func (r *Runner) describe(s *legacySession) LegacySession {
+	l := LegacySession{Route: r.route, Upstream: r.upstream, Version: s.Version, Listening: len(s.Gets)+len(s.Held) > 0}
+	l.Principal, l.Open = s.Principal, s.Open
+	if info, err := jsonrpc.ParseValue(s.ClientInfo); err == nil {
+		l.client(info)
+	}
+	return l
+}
+
+// sessionOver tells observers that a session has ended.
+func (r *Runner) sessionOver(s LegacySession) {
+	for _, o := range r.observers {
+		if o, ok := o.(SessionObserver); ok {
+			o.SessionEnded(s, r.clock.Now())
+		}
+	}
+}
+
+// LegacySessions calls f with each legacy session that is open, of all runners
+// on the store, until f returns false. It reads them all: not for each request.
+func (r *Runner) LegacySessions(ctx context.Context, f func(LegacySession) bool) error {
+	const page = 512
+	prefix := opKey(sessionOp(""))
+	after := ""
+	for {
+		list, err := r.store.List(ctx, prefix, after, page)
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			after = e.Key
+			var s legacySession
+			if strings.Contains(e.Key[len(prefix):], "/") || json.Unmarshal(e.Value, &s) != nil || s.Phase != sessionReady {
+				continue
+			}
+			if !f(r.describe(&s)) {
+				return nil
+			}
+		}
+		if len(list) < page {
+			return nil
+		}
+	}
+}
