@@ -57,7 +57,11 @@ func (r *Runner) callsOf(session string) (ops []OpID) {
 
 // calling says whether the client of a session waits for a call of it, or for
 // a task's result.
-func (r *Runner) calling(session string) (waits bool) {
+func (r *Runner) calling(session string) bool {
+	return r.callingHere(session) || r.hooks.calling != nil && r.hooks.calling(session)
+}
+
+func (r *Runner) callingHere(session string) (waits bool) {
 	r.eachCall(session, func(_ OpID, state []byte) bool {
 		var call struct {
 			Stream, Handle string

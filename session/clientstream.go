@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"taskbridge/translate"
@@ -52,6 +53,11 @@ type ClientStream struct {
 	// seen is the request it answers, for observers; nil: nobody observes. Set
 	// before anything is sent.
 	seen *seen
+	// guest marks ids of requests to the client, see guestOut; set before
+	// anything is sent.
+	guest string
+	// home is the runner whose operations answer.
+	home atomic.Pointer[Runner]
 
 	mu     sync.Mutex // protects the fields below
 	queue  []Out
@@ -83,6 +89,9 @@ func NewClientStream(id string, max int) *ClientStream {
 func (s *ClientStream) Send(o Out) bool {
 	if s.version != "" {
 		o.Raw = translate.ErrorToClient(o.Raw, s.version)
+	}
+	if s.guest != "" {
+		o.Raw = guestOut(s.guest, o.Raw)
 	}
 	s.mu.Lock()
 	kept := s.logged && !s.final
@@ -303,6 +312,9 @@ type Inbound struct {
 	Caller Caller
 	Frame  translate.Frame // Leg ClientLeg, Dir ToServer; Msg nil for GET and DELETE
 	Batch  bool            // it came in an array of messages
+
+	ours  bool          // a Route's own message, nobody's request
+	guest *guestSession // of a Route's own initialize
 }
 
 // Caller is who stands on the client's side of a message.

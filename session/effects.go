@@ -21,7 +21,7 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 	for _, e := range x.effects {
 		switch e := e.(type) {
 		case Send:
-			r.send(e.Stream, e.Out)
+			r.send(e.Stream, named(x.Policy, e.Out))
 		case openAt:
 			r.open(id, e)
 		case shutAt:
@@ -33,6 +33,7 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 		case Tell:
 			left = append(left, r.tell(e.To, Event{Kind: EvOp, From: id, Name: e.Name, Label: e.Label, Data: e.Data, from: x.from})...)
 		case Ask:
+			e.Raw = named(x.Policy, Out{Raw: e.Raw, Asks: true}).Raw
 			r.ask(id, e)
 		case Unask:
 			_ = r.store.Delete(r.ctx, askKey(e.Session, jsonrpc.IntID(e.ID)), Any)
@@ -72,6 +73,9 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 		case EndCalls:
 			for _, op := range r.callsOf(e.Session) {
 				left = append(left, r.tell(op, Event{Kind: EvOp, From: id, Name: "ended", Data: e.Data})...)
+			}
+			if r.hooks.ended != nil && !e.Guest {
+				r.hooks.ended(e.Session)
 			}
 		case Done:
 			r.finish(id, b)
@@ -115,11 +119,8 @@ func (r *Runner) finish(id OpID, b *base) {
 
 // NewStream registers a way back to a client.
 func (r *Runner) NewStream() *ClientStream {
-	s := NewClientStream(r.id+"."+string(intRaw(int64(r.seq.Add(1)))), r.streamBytes)
-	s.onGone = func() { r.gone(s) }
-	r.mu.Lock()
-	r.streams[s.ID] = &attached{stream: s}
-	r.mu.Unlock()
+	s := NewClientStream(r.proc.next(), r.streamBytes)
+	r.adopt(s)
 	return s
 }
 
@@ -240,6 +241,7 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Ev
 		}
 	}
 	stream, err := r.dial(ctx, e, e.Out)
+	r.judge(ctx, stream, err)
 	if err != nil {
 		return broken(end, err)
 	}

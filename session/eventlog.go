@@ -41,6 +41,7 @@ type clientLog struct {
 	Last    uint64   `json:",omitempty"` // the number of the last message then
 	Index   string   `json:",omitempty"`
 	Asked   []uint64 `json:",omitempty"` // events that are requests to the client
+	Guest   string   `json:",omitempty"` // legacySession.Guest
 }
 
 // maxAsked bounds the requests to a client that are told apart in a log.
@@ -145,6 +146,7 @@ type streamLog struct {
 	session string
 	id      []byte // of the request; nil: a GET stream
 	primes  bool   // the client takes an event without data
+	guest   string // legacySession.Guest
 
 	token string      // of the event ids; set by open
 	dead  atomic.Bool // nothing is kept any more
@@ -155,7 +157,7 @@ type streamLog struct {
 // keepEvents lets a legacy client resume what comes on s. It is called before
 // s is handed to its operation.
 func (r *Runner) keepEvents(s *ClientStream, sess *legacySession, m *jsonrpc.Message) {
-	l := &streamLog{r: r, stream: s.ID, session: sess.ID, primes: sess.primes()}
+	l := &streamLog{r: r, stream: s.ID, session: sess.ID, primes: sess.primes(), guest: sess.Guest}
 	if m != nil {
 		l.id = m.ID.Raw()
 	}
@@ -173,7 +175,7 @@ func (l *streamLog) open() (Out, bool) {
 	l.token = r.eventToken(l.session, l.stream, l.id)
 	r.makeRoom(l.stream, logCost)
 	r.deliver(logOp(l.stream), Event{Kind: EvOp, Name: "open",
-		Data: mustJSON(clientLog{Stream: l.stream, Session: l.session, Op: a.op, ID: l.id})})
+		Data: mustJSON(clientLog{Stream: l.stream, Session: l.session, Op: a.op, ID: l.id, Guest: l.guest})})
 	if !l.primes {
 		return Out{}, true
 	}
@@ -272,7 +274,7 @@ func (r *Runner) keepEvent(stream string, o Out) (uint64, error) {
 		kind |= keptAsks
 	}
 	raw := o.Raw
-	if int64(len(raw)) > r.policy.ResumeBytes/8 {
+	if int64(len(raw)) > r.policy().ResumeBytes/8 {
 		kind, raw = kind|keptNot, nil
 	}
 	value := append([]byte{kind}, raw...)
@@ -296,6 +298,9 @@ func (r *Runner) makeRoom(stream string, n int64) {
 func (r *Runner) keepAway(l *clientLog, o Out) {
 	if l.Over || o.Raw == nil && !o.Final {
 		return
+	}
+	if l.Guest != "" {
+		o.Raw = guestOut(l.Guest, o.Raw)
 	}
 	seq, err := r.keepEvent(l.Stream, o)
 	if err != nil {

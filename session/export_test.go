@@ -33,3 +33,15 @@ func (r *Runner) Observe(in Inbound, s *ClientStream) {
 	s.seen.begin()
 	_ = s.seen.origin()
 }
+
+// PickByWeight is what a Route decides by where no pin does.
+func PickByWeight(names []string, weights []int, key string) string {
+	t := &routeTable{}
+	for i, name := range names {
+		t.entries = append(t.entries, &routeEntry{member: &member{name: name}, weight: weights[i]})
+	}
+	if m := t.best(key, func(e *routeEntry) float64 { return float64(e.weight) }); m != nil {
+		return m.name
+	}
+	return ""
+}

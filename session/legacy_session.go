@@ -28,6 +28,10 @@ type legacySession struct {
 	Principal Principal `json:",omitempty"`
 	Open      bool      `json:",omitempty"`
 	Limit     string    `json:",omitempty"` // counted under
+	Sealed    bool      `json:",omitempty"` // begun while its route had several upstreams
+	// Guest: the session is one of another upstream's, and this the part of it
+	// that its client has here; the text marks what is asked in it.
+	Guest string `json:",omitempty"`
 	// Era is the face of the server this session speaks to; ServerVersion the
 	// revision toward it.
 	Era           translate.Era
@@ -221,6 +225,7 @@ func (s *legacySession) initialize(x *Exec, ev Event) {
 	s.ID = string(x.ID[len("session:"):])
 	s.Principal, s.Open, s.Used = ev.Caller.Principal, ev.Caller.Open, x.Now
 	s.Limit = x.r.limitKey(ev.Caller)
+	s.Sealed, s.Guest = x.Policy.SealRoute, string(ev.Data)
 	s.ClientInfo = rawOr(m.At("params", "clientInfo"), `{"name":"unknown","version":"0"}`)
 	s.ClientCaps = rawOr(m.At("params", "capabilities"), "{}")
 	s.PlainCaps = translate.ClientCapsToModern(s.ClientCaps, false)
@@ -477,7 +482,7 @@ func (s *legacySession) end(x *Exec, lost bool) {
 	for _, g := range s.Gets {
 		x.Do(Send{Stream: g, Out: Out{Final: true}})
 	}
-	x.Do(EndCalls{Session: s.ID, Data: mustJSON(sessionEnd{Lost: lost, As: s.Principal, Up: s.up(nil)})})
+	x.Do(EndCalls{Session: s.ID, Guest: s.Guest != "", Data: mustJSON(sessionEnd{Lost: lost, As: s.Principal, Up: s.up(nil)})})
 	if s.UpSession != "" {
 		x.Do(Tell{To: OpID("pass:end-" + s.ID), Name: "delete", Data: mustJSON(passDelete{s.UpSession, s.Version, s.Principal})})
 	}

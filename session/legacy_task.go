@@ -91,7 +91,7 @@ func (t *legacyTask) revive(x *Exec, ev Event) bool {
 		t.Live, t.Status = true, translate.Working
 		return true
 	case ev.Kind == EvClient:
-		ref, ok := x.Handles().OpenTask(t.handle(x), taskPrincipal(ev.Caller))
+		ref, ok := x.r.openTask(t.handle(x), taskPrincipal(ev.Caller))
 		if ok && !ref.Minted {
 			t.Live, t.Status, t.Owner, t.ServerID = true, translate.Working, ref.Principal, ref.ID
 			t.remember(x)

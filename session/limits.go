@@ -75,7 +75,7 @@ func (r *Runner) wait(s *ClientStream, c Caller) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.streams[s.ID]
-	if a == nil || r.waiting[key] >= r.policy.Streams.Each || r.waitingAll >= r.policy.Streams.All {
+	if a == nil || r.waiting[key] >= r.policy().Streams.Each || r.waitingAll >= r.policy().Streams.All {
 		return false
 	}
 	a.waits = key
@@ -111,7 +111,7 @@ func (r *Runner) hold(key upKey) {
 	r.holders[key] = r.clock.Now()
 	var oldest upKey
 	var at time.Time
-	if len(r.holders) > r.policy.Holders {
+	if len(r.holders) > r.policy().Holders {
 		for k, t := range r.holders {
 			if k != key && (at.IsZero() || t.Before(at)) {
 				oldest, at = k, t

@@ -78,7 +78,7 @@ func (l *listenCall) client(x *Exec, ev Event) {
 	}
 	for id := range filter.Get("taskIds").Elems() {
 		handle, _ := id.Str()
-		if _, ok := x.Handles().OpenTask(handle, taskPrincipal(ev.Caller)); ok && len(l.Tasks) < maxListenTasks {
+		if _, ok := x.r.openTask(handle, taskPrincipal(ev.Caller)); ok && len(l.Tasks) < maxListenTasks {
 			l.Tasks = append(l.Tasks, handle)
 		}
 	}

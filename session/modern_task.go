@@ -131,7 +131,7 @@ func (t *modernTask) revive(x *Exec, ev Event) bool {
 		t.Live = true
 		return true
 	case ev.Kind == EvClient:
-		ref, ok := x.Handles().OpenTask(t.handle(x), taskPrincipal(ev.Caller))
+		ref, ok := x.r.openTask(t.handle(x), taskPrincipal(ev.Caller))
 		if ok && !ref.Minted {
 			t.Live, t.Owner, t.Pool, t.ServerID, t.Status = true, ref.Principal, OpID(ref.Session), ref.ID, translate.Working
 			x.Do(Put{Key: serverTaskKey(t.Pool, t.ServerID), Value: []byte(x.ID)}, Wake{Name: "forget", At: x.Now.Add(x.Policy.TaskKeep)})

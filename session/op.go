@@ -203,6 +203,7 @@ type (
 	EndCalls struct {
 		Session string
 		Data    []byte // a sessionEnd
+		Guest   bool   // only the part of the session that is here has
 	}
 	// Closed tells observers that a legacy session has ended.
 	Closed struct{ Session LegacySession }

@@ -130,7 +130,7 @@ func (p *parked) sealed(x *Exec, owner Principal) string {
 	p.Nonce = x.Token(18)
 	until := x.Now.Add(x.Policy.ParkFor)
 	x.Do(Put{Key: parkKey(p.Nonce), Value: []byte(x.ID)}, Wake{Name: "park", At: until})
-	return x.Handles().SealFor(kindState, owner, mustJSON(parkState{x.ID, p.Nonce, p.Digest, until}))
+	return x.Handles().SealFor(x.r.sealed.state, owner, mustJSON(parkState{x.ID, p.Nonce, p.Digest, until}))
 }
 
 // void makes the state a client holds useless.
@@ -178,7 +178,7 @@ func (p *parked) withdrawn(id []byte) bool {
 func (r *Runner) resume(ev Event, s *ClientStream) {
 	m := ev.Frame.Msg
 	text, _ := m.At("params", "requestState").Str()
-	raw, ok := r.handles.OpenFor(kindState, taskPrincipal(ev.Caller), text)
+	raw, ok := r.handles.OpenFor(r.sealed.state, taskPrincipal(ev.Caller), text)
 	var st parkState
 	ok = ok && json.Unmarshal(raw, &st) == nil && string(st.Digest) == string(translate.CallDigest(m))
 	if ok && r.clock.Now().Before(st.Until) {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -22,6 +21,7 @@ type passCall struct {
 	Verb    string    `json:",omitempty"`
 	Session string    `json:",omitempty"` // our session
 	Owner   Principal `json:",omitempty"`
+	Sealed  bool      `json:",omitempty"` // the client sees handles, of Owner
 	Begun   bool      `json:",omitempty"`
 	Gone    bool      `json:",omitempty"` // the client has left a request, which is no cancel
 	Orphan  bool      `json:",omitempty"` // the session is gone: it is over with the stream
@@ -146,6 +146,7 @@ func (p *passCall) client(x *Exec, ev Event) {
 		return
 	}
 	p.Era, p.Stream, p.Verb = ev.Caller.Era, ev.Label, http.MethodPost
+	p.seals(x, ev)
 	out := Outgoing{Verb: http.MethodPost, Version: ev.Caller.Version, Header: ev.Caller.Header}
 	if sess := ev.Session; sess != nil {
 		p.Session, out.Session = sess.ID, sess.UpSession
@@ -162,18 +163,8 @@ func (p *passCall) client(x *Exec, ev Event) {
 		if m.Kind == jsonrpc.Request {
 			p.ID = json.RawMessage(m.ID.Raw())
 		}
-		if x.Policy.SealSameEra {
-			p.Owner = taskPrincipal(ev.Caller)
-			raw, cond, why := openIDs(x, m, p.Method, p.Owner)
-			if cond != translate.CondNone {
-				x.refuse(p.Stream, p.Era, messageID(m), cond, why, nil)
-				x.Do(Done{})
-				return
-			}
-			if len(raw) != len(m.Raw) && p.Era == translate.Modern {
-				out.Header = renamed(out.Header, raw)
-			}
-			out.Msg = raw
+		if !p.opens(x, ev, &out) {
+			return
 		}
 		p.revise(ev.Face, &out)
 		if p.Era == translate.Modern && len(out.Header[translate.HeaderMethod]) == 0 {
@@ -232,7 +223,8 @@ func (p *passCall) server(x *Exec, ev Event) {
 		_, page, _ := translate.MarkedTools(m)
 		learnMarks(x, marksOf(x, p.Bare), page)
 	}
-	if x.Policy.SealSameEra {
+	if p.Sealed {
+		p.taskNews(x, m)
 		var ok bool
 		if raw, ok = sealIDs(x, m, p.Method, p.Owner); !ok {
 			x.refuse(p.Stream, p.Era, rawID(p.ID), translate.CondUpstreamBroken, "the server's requestState or cursor is too long", nil)
@@ -320,129 +312,6 @@ func (p *passCall) end(x *Exec, ev Event) {
 		}
 		x.Do(Send{Stream: p.Stream, Out: out})
 	}
-}
-
-// Kinds of what servers give callers to bring back.
-const (
-	kindUpState  = "upstate"
-	kindUpCursor = "upcursor"
-)
-
-// openIDs puts the server's ids, cursor and state where the client sent ours.
-func openIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) ([]byte, translate.Cond, string) {
-	f := translate.Facts(m, method)
-	e := m.Edit()
-	for _, v := range f.TaskIDs {
-		s, _ := v.Str()
-		ref, ok := x.Handles().OpenTask(s, owner)
-		if !ok || ref.Minted || ref.Upstream != x.r.upstream {
-			return nil, translate.CondUnknownTask, unknownTask
-		}
-		e.Replace(v, jsonrpc.Quote(ref.ID))
-	}
-	for _, b := range []struct {
-		v         jsonrpc.Value
-		kind, why string
-	}{{f.Cursor, kindUpCursor, "invalid cursor"}, {f.State, kindUpState, badState}} {
-		if s, _ := b.v.Str(); !b.v.Exists() || s == "" && b.v.Type() == jsonrpc.String {
-			continue
-		} else if raw, ok := x.Handles().OpenFor(b.kind, owner, s); ok {
-			e.Replace(b.v, jsonrpc.Quote(string(raw)))
-		} else {
-			return nil, translate.CondInvalidParams, b.why
-		}
-	}
-	return e.Bytes(), translate.CondNone, ""
-}
-
-// sealIDs is the inverse; tasks of others leave a list. It is false for a
-// cursor or state too long to be sealed.
-func sealIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) ([]byte, bool) {
-	if m.Method != "" {
-		method = m.Method
-	}
-	e := m.Edit()
-	if method == "tasks/list" && m.Kind == jsonrpc.Response {
-		for t := range m.Result().Get("tasks").Elems() {
-			id, _ := t.Get("taskId").Str()
-			if _, own := x.Get(ownKey(x, owner, id)); !own {
-				e.Delete(t)
-			}
-		}
-	}
-	f := translate.Facts(m, method)
-	for _, v := range f.TaskIDs {
-		id, _ := v.Str()
-		// Empty for an id too long to seal: then nobody can use it, which is
-		// better than everybody.
-		e.Replace(v, jsonrpc.Quote(x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, ID: id, Principal: owner})))
-	}
-	if m.Kind == jsonrpc.Response {
-		for kind, v := range map[string]jsonrpc.Value{kindUpCursor: f.Cursor, kindUpState: f.State} {
-			s, _ := v.Str()
-			if s == "" {
-				continue
-			}
-			sealed := x.Handles().SealFor(kind, owner, []byte(s))
-			if sealed == "" {
-				return nil, false
-			}
-			e.Replace(v, jsonrpc.Quote(sealed))
-		}
-	}
-	if task := translate.TaskOf(m.Result()); method == "tools/call" && task.Exists() {
-		id, _ := task.Get("taskId").Str()
-		x.Do(Tell{To: OpID("own:" + ownKey(x, owner, id)), Name: "mark"})
-	}
-	return e.Bytes(), true
-}
-
-// openCursor is openIDs for a page's cursor between peers of two eras, where
-// callers share what goes upstream; ok is false for a cursor of another's.
-func openCursor(x *Exec, m *jsonrpc.Message, owner Principal) (*jsonrpc.Message, bool) {
-	if !x.Policy.SealSameEra || !m.At("params", "cursor").Exists() {
-		return m, true
-	}
-	raw, cond, _ := openIDs(x, m, m.Method, owner)
-	if cond != translate.CondNone {
-		return nil, false
-	}
-	opened, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
-	return opened, err == nil
-}
-
-// sealCursor is its inverse on a translated answer.
-func sealCursor(x *Exec, raw []byte, method string, owner Principal) []byte {
-	if !x.Policy.SealSameEra || !strings.HasSuffix(method, "/list") {
-		return raw
-	}
-	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})
-	if err != nil || !m.At("result", "nextCursor").Exists() {
-		return raw
-	}
-	if sealed, ok := sealIDs(x, m, method, owner); ok {
-		return sealed
-	}
-	e := m.Edit()
-	e.Delete(m.At("result", "nextCursor")) // better a short list than another's cursor
-	return e.Bytes()
-}
-
-// ownedTask remembers whose a task is while ids are sealed between peers of
-// one era, for lists: a server with a shared credential lists everybody's.
-type ownedTask struct{ base }
-
-func (o *ownedTask) Step(x *Exec, ev Event) {
-	key := string(x.ID[len("own:"):])
-	if ev.Kind == EvTimer {
-		x.Do(Del{Key: key}, Done{})
-		return
-	}
-	x.Do(Put{Key: key, Value: []byte("1")}, Wake{Name: "forget", At: x.Now.Add(x.Policy.TaskKeep)})
-}
-
-func ownKey(x *Exec, owner Principal, id string) string {
-	return "own/" + x.Handles().MaskText("own", string(owner)) + "/" + x.Handles().MaskText("own", id)
 }
 
 // renamed rewrites the mirrored headers after the body changed.

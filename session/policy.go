@@ -62,6 +62,12 @@ type Policy struct {
 	// SealSameEra replaces task ids by handles between peers of one era too:
 	// set where callers share a credential and cannot all see each other.
 	SealSameEra bool
+	// SealRoute does so because a route has, or had, several upstreams: a handle
+	// says whose a task is. Set by Route.
+	SealRoute bool
+	// Asker, if not empty, is named before the message of each elicitation: the
+	// upstream that asks, where a route has several. Set by Route.
+	Asker string
 	// Version is the proxy's own, sent as clientInfo where no client stands
 	// behind a request.
 	Version string

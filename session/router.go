@@ -18,7 +18,9 @@ func (r *Runner) Client(ctx context.Context, in Inbound, s *ClientStream) {
 		r.tap.Frame(in.Frame)
 	}
 	r.creds.Put(in.Caller.Principal, in.Caller.Credential)
-	r.observe(in, s)
+	if !in.ours {
+		r.observe(in, s)
+	}
 	if in.Caller.Era == translate.Modern {
 		if f, _ := translate.Lookup(in.Caller.Version); f.OldModernCodes {
 			s.version = in.Caller.Version
@@ -55,6 +57,7 @@ func (r *Runner) face(ctx context.Context, in Inbound, s *ClientStream) (Face, b
 	if err == nil {
 		return f, true
 	}
+	r.judge(ctx, nil, err)
 	out := refusal(in.Caller.Era, messageID(in.Frame.Msg), translate.CondUpstreamUndecided, "the upstream server could not be reached or did not say which revision it speaks; try again", nil)
 	if d, ok := errors.AsType[*DialError](err); ok {
 		switch {
@@ -120,10 +123,14 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 		return
 	}
 	s.seen.of(sess)
-	if r.clock.Now().Sub(sess.Used) > r.policy.SessionIdle/8 {
+	if r.clock.Now().Sub(sess.Used) > r.policy().SessionIdle/8 {
 		r.deliver(sessionOp(sess.ID), Event{Kind: EvOp, Name: "touch"})
 	}
 	ev := Event{Frame: in.Frame, Caller: in.Caller, Session: sess}
+	if sess.Guest != "" {
+		s.guest = sess.Guest
+		ev.Caller = atHome(sess, ev.Caller)
+	}
 	if isGet(ev) {
 		r.legacyGet(ev, s)
 		return
@@ -142,7 +149,7 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 // is there, so that many at once do not pass the limit.
 func (r *Runner) openSession(ctx context.Context, in Inbound, s *ClientStream) {
 	key := r.limitKey(in.Caller)
-	if !r.take(countSessions, key, r.policy.Sessions) {
+	if !r.take(countSessions, key, r.policy().Sessions) {
 		r.refuse(s, translate.Legacy, in.Frame.Msg, translate.CondTooMany, "too many sessions; end some with DELETE or try again later")
 		return
 	}
@@ -152,7 +159,11 @@ func (r *Runner) openSession(ctx context.Context, in Inbound, s *ClientStream) {
 		return
 	}
 	s.seen.up(face)
-	r.start(sessionOp(r.token(18)), Event{Frame: in.Frame, Caller: in.Caller, Face: face}, s)
+	id, guest := r.token(18), []byte(nil)
+	if in.guest != nil {
+		id, guest = in.guest.session, []byte(in.guest.mark)
+	}
+	r.start(sessionOp(id), Event{Frame: in.Frame, Caller: in.Caller, Face: face, Data: guest}, s)
 }
 
 // passLegacy: both peers are legacy; messages go through as they are.
@@ -325,7 +336,7 @@ func (r *Runner) legacyTaskCall(ev Event, s *ClientStream) {
 		return
 	}
 	handle, _ := m.At("params", "taskId").Str()
-	if _, ok := r.handles.OpenTask(handle, taskPrincipal(ev.Caller)); !ok {
+	if _, ok := r.openTask(handle, taskPrincipal(ev.Caller)); !ok {
 		r.refuse(s, translate.Legacy, m, translate.CondUnknownTask, unknownTask)
 		return
 	}
@@ -372,7 +383,7 @@ func (r *Runner) modernClient(ctx context.Context, in Inbound, s *ClientStream) 
 		r.refuse(s, translate.Modern, m, translate.CondUnknownMethod, "method not found: "+m.Method)
 	case translate.Operate:
 		handle, _ := m.At("params", "taskId").Str()
-		if _, ok := r.handles.OpenTask(handle, taskPrincipal(in.Caller)); !ok {
+		if _, ok := r.openTask(handle, taskPrincipal(in.Caller)); !ok {
 			r.refuse(s, translate.Modern, m, translate.CondUnknownTask, unknownTask)
 			return
 		}

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -42,6 +41,8 @@ type Options struct {
 	Clock Clock // nil: the machine's
 	// StreamBytes bounds what a client stream holds beside one message; 0: 1 MiB.
 	StreamBytes int
+	// Process is shared by the runners of one process; nil: one of its own.
+	Process *Process
 }
 
 // Face is what a probe found out about a server: the eras it speaks.
@@ -69,7 +70,8 @@ type Metrics interface {
 	Dropped(what string)
 }
 
-// Runner carries operations out: one per process, any number on one store.
+// Runner carries operations out: one per upstream and process, any number on
+// one store.
 // Between two messages it needs nothing but the store, the credential holder
 // and its open sockets; Forget proves it.
 type Runner struct {
@@ -80,7 +82,7 @@ type Runner struct {
 	dialer    Dialer
 	faces     Faces
 	handles   *Handles
-	policy    Policy
+	policyNow atomic.Pointer[Policy]
 	creds     *Credentials
 	snaps     *Snapshots
 	held      *HeldBudget
@@ -97,6 +99,9 @@ type Runner struct {
 	rand        io.Reader
 	clock       Clock
 	streamBytes int
+	proc        *Process
+	sealed      sealKinds
+	hooks       routeHooks
 
 	looks  *rate.Limiter // paced exchanges
 	warm   warm
@@ -105,7 +110,6 @@ type Runner struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
-	seq    atomic.Uint64 // client stream numbers
 
 	inbox    sync.Mutex // held while the inbox is worked off; protects inboxSeq
 	inboxSeq uint64     // the last entry carried out
@@ -157,13 +161,13 @@ func New(o Options) (*Runner, error) {
 	}
 	r := &Runner{
 		upstream: o.Upstream, route: o.Route, observers: o.Observers, store: o.Store, dialer: o.Dialer, faces: o.Faces, handles: o.Handles,
-		policy: o.Policy.withDefaults(), creds: o.Credentials, snaps: o.Snapshots, held: o.Held,
-		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand, clock: o.Clock, streamBytes: o.StreamBytes,
+		creds: o.Credentials, snaps: o.Snapshots, held: o.Held,
+		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand, clock: o.Clock, streamBytes: o.StreamBytes, proc: o.Process,
 		boxes: map[OpID]*mailbox{}, streams: map[string]*attached{}, ups: map[upKey]*exchange{}, ids: map[string]*idBlock{},
 		waiting: map[string]int64{}, holders: map[upKey]time.Time{},
 	}
 	if r.upstream == "" {
-		r.upstream = "default"
+		r.upstream = defaultUpstream
 	}
 	if r.route == "" {
 		r.route = "default"
@@ -189,14 +193,18 @@ func New(o Options) (*Runner, error) {
 	if r.clock == nil {
 		r.clock = RealClock{}
 	}
-	r.kept = newKeptLogs(r.policy.ResumeBytes)
+	if r.proc == nil {
+		r.proc = newProcess(r.rand)
+	}
+	r.id, r.sealed = r.proc.id, newSealKinds(r.upstream)
+	r.SetPolicy(o.Policy)
+	r.kept = newKeptLogs(r.policy().ResumeBytes)
 	r.lag = sync.NewCond(&r.mu)
 	r.warm, r.work = newWarm(), make(chan func())
 	r.clients, _ = lru.New[string, Who](warmMax)
 	r.whos, _ = lru.New[string, Who](warmMax)
 	r.aways = newAways()
-	r.looks = rate.NewLimiter(rate.Limit(r.policy.PollRate), int(r.policy.PollRate)+1)
-	r.id = "r" + r.token(6)
+	r.looks = rate.NewLimiter(rate.Limit(r.policy().PollRate), int(r.policy().PollRate)+1)
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.wg.Go(r.followInbox)
 	return r, nil
@@ -241,13 +249,7 @@ func (r *Runner) Forget() {
 	r.loadTimers()
 }
 
-func (r *Runner) token(n int) string {
-	b := make([]byte, n)
-	if _, err := io.ReadFull(r.rand, b); err != nil {
-		panic("session: no random bytes: " + err.Error())
-	}
-	return base64.RawURLEncoding.EncodeToString(b)
-}
+func (r *Runner) token(n int) string { return randomText(r.rand, n) }
 
 // maxBox: events an operation may lag behind before those who read from a
 // server wait for it.
@@ -373,7 +375,7 @@ func (r *Runner) step(id OpID, ev Event) (left []OpID) {
 		b.By = r.id
 		before(b, ev)
 		b.adopt(id, ev)
-		x := &Exec{ID: id, Now: ev.Now, Policy: &r.policy, r: r, heard: ev.exchange, from: b.whose(ev)}
+		x := &Exec{ID: id, Now: ev.Now, Policy: r.policy(), r: r, heard: ev.exchange, from: b.whose(ev)}
 		m.Step(x, ev)
 		r.settle(b, x)
 		version, err := r.save(key, entry.Version, m, x.done)
@@ -419,7 +421,7 @@ func (r *Runner) settle(b *base, x *Exec) {
 			if b.Ups == nil {
 				b.Ups = map[string]string{}
 			}
-			exchange := r.id + "." + string(intRaw(int64(r.seq.Add(1))))
+			exchange := r.proc.next()
 			b.Ups[e.Label] = exchange
 			x.effects[i] = openAt{e, exchange}
 		case Wake:

@@ -1,0 +1,97 @@
+package session
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"io"
+	"strconv"
+	"sync/atomic"
+)
+
+// Process is what the runners of one process share: the id other processes
+// know it by, and the numbers of client streams and exchanges. So a stream has
+// its name before it is known which runner answers on it. Safe for concurrent
+// use.
+type Process struct {
+	id  string
+	seq atomic.Uint64
+}
+
+// NewProcess returns a Process with a random id from r; nil: crypto/rand.
+func NewProcess(r io.Reader) *Process {
+	if r == nil {
+		r = rand.Reader
+	}
+	return newProcess(r)
+}
+
+func newProcess(r io.Reader) *Process { return &Process{id: "r" + randomText(r, 6)} }
+
+// randomText is n random bytes as header-safe text.
+func randomText(r io.Reader, n int) string {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r, b); err != nil {
+		panic("session: no random bytes: " + err.Error())
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// next names a stream or exchange: the process, a point, a number never used
+// again.
+func (p *Process) next() string {
+	b := make([]byte, 0, len(p.id)+21)
+	b = append(append(b, p.id...), '.')
+	return string(strconv.AppendUint(b, p.seq.Add(1), 10))
+}
+
+// adopt makes s a stream of this runner's, whoever had it before. A stream
+// whose reader has left already stays nobody's.
+func (r *Runner) adopt(s *ClientStream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return
+	}
+	if old := s.home.Swap(r); old != nil && old != r {
+		old.mu.Lock()
+		delete(old.streams, s.ID)
+		old.mu.Unlock()
+	}
+	s.onGone = func() { r.gone(s) }
+	r.mu.Lock()
+	r.streams[s.ID] = &attached{stream: s}
+	r.mu.Unlock()
+}
+
+// policy is what holds for work that begins now.
+func (r *Runner) policy() *Policy { return r.policyNow.Load() }
+
+// SetPolicy changes what holds from the next step on. What is bounded for all
+// of the process (ResumeBytes, PollRate) stays as it was made.
+func (r *Runner) SetPolicy(p Policy) {
+	p = p.withDefaults()
+	r.policyNow.Store(&p)
+}
+
+// sealKinds are the labels of what is sealed for callers to bring back. Those
+// of one upstream open nothing of another's.
+type sealKinds struct{ state, upState, upCursor string }
+
+// defaultUpstream is the name of the one upstream that is given by flags, whose
+// labels carry no name.
+const defaultUpstream = "default"
+
+func newSealKinds(upstream string) sealKinds {
+	of := ""
+	if upstream != defaultUpstream {
+		of = "@" + upstream
+	}
+	return sealKinds{state: kindState + of, upState: kindUpState + of, upCursor: kindUpCursor + of}
+}
+
+// openTask opens a handle of this runner's upstream; those of others are
+// unknown here.
+func (r *Runner) openTask(handle string, p Principal) (TaskRef, bool) {
+	ref, ok := r.handles.OpenTask(handle, p)
+	return ref, ok && ref.Upstream == r.upstream
+}

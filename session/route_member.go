@@ -1,0 +1,309 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// member is an upstream of a Route while it lives, through all changes of the
+// configuration.
+type member struct {
+	rt     *Route
+	name   string
+	key    string
+	runner *Runner
+	after  func() // once the runner was closed; may be nil
+
+	show   string // of the last Update, under Route.update
+	health Health // likewise; read by heard through its copy below
+
+	draining atomic.Bool // an operator's word
+	retired  atomic.Bool // no longer configured
+
+	users   atomic.Int64 // messages being handed over
+	closing atomic.Bool
+	once    sync.Once
+
+	mu      sync.Mutex // protects the fields below
+	rules   Health
+	fails   int // in a row
+	ejected int // times in a row
+	until   time.Time
+}
+
+// Health says when an upstream gets no new work for a while. The zero value
+// takes the defaults named beside the members; FailAfter < 0: never.
+type Health struct {
+	// FailAfter exchanges in a row that could not begin, or began with a 5xx,
+	// eject an upstream. 5.
+	FailAfter int
+	// EjectFor is how long it gets none, twice as long each time it fails again
+	// at once, up to 5 min. 10 s.
+	EjectFor time.Duration
+}
+
+const maxEject = 5 * time.Minute
+
+func (h Health) withDefaults() Health {
+	if h.FailAfter == 0 {
+		h.FailAfter = 5
+	}
+	if h.EjectFor <= 0 {
+		h.EjectFor = 10 * time.Second
+	}
+	return h
+}
+
+func (rt *Route) newMember(u RouteUpstream) (*member, error) {
+	r, after, err := u.Start()
+	if err != nil {
+		return nil, err
+	}
+	m := &member{rt: rt, name: u.Name, key: u.Key, runner: r, after: after}
+	if r.upstream != u.Name || r.proc != rt.proc {
+		m.end()
+		return nil, fmt.Errorf("its runner is of upstream %q, or of another process", r.upstream)
+	}
+	r.hooks = routeHooks{
+		health:  m.heard,
+		ended:   func(session string) { rt.sessionOver(m, session) },
+		calling: func(session string) bool { return rt.callingElsewhere(m, session) },
+	}
+	if _, err := rt.store.Get(rt.ctx, drainKey(m.name)); err == nil {
+		m.draining.Store(true)
+	}
+	return m, nil
+}
+
+// setPolicy is called with Route.update held.
+func (m *member) setPolicy(p Policy, several bool) {
+	p.SealRoute, p.Asker = several, ""
+	if several {
+		p.Asker = m.show
+	}
+	m.runner.SetPolicy(p)
+	m.mu.Lock()
+	m.rules = m.health
+	m.mu.Unlock()
+}
+
+// take hands a message over; false: the member is closed, nothing was done.
+func (m *member) take(ctx context.Context, in Inbound, s *ClientStream) bool {
+	m.users.Add(1)
+	defer m.users.Add(-1)
+	if m.closing.Load() {
+		return false
+	}
+	if s.home.Load() != m.runner {
+		m.runner.adopt(s)
+	}
+	m.runner.Client(ctx, in, s)
+	return true
+}
+
+// end closes the member.
+func (m *member) end() {
+	m.closing.Store(true)
+	m.once.Do(func() {
+		_ = m.runner.Close()
+		if m.after != nil {
+			m.after()
+		}
+	})
+}
+
+// heard takes an exchange's first sign in.
+func (m *member) heard(ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ok {
+		m.fails = 0
+		if m.ejected > 0 && !m.rt.clock.Now().Before(m.until) {
+			m.ejected = 0
+			m.rt.log.Info("an upstream is back", "route", m.rt.name, "upstream", m.name)
+		}
+		return
+	}
+	m.fails++
+	now := m.rt.clock.Now()
+	if m.rules.FailAfter < 0 || now.Before(m.until) {
+		return
+	}
+	// One that fails at once when its time is over is ejected again by one.
+	if m.fails < m.rules.FailAfter && m.ejected == 0 || !m.rt.others(m, now) {
+		return
+	}
+	pause := min(m.rules.EjectFor<<min(m.ejected, 10), maxEject)
+	m.ejected, m.until = m.ejected+1, now.Add(pause)
+	m.rt.log.Warn("an upstream gets no new work: it cannot be reached or answers with 5xx", "route", m.rt.name, "upstream", m.name, "failures", m.fails, "for", pause)
+}
+
+// others says whether another upstream takes new work by weight: the last one
+// is never ejected. The caller holds m.mu alone of all members'.
+func (rt *Route) others(m *member, now time.Time) bool {
+	for _, e := range rt.table.Load().entries {
+		if e.member != m && e.weight > 0 && !e.draining.Load() && !e.out(now, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// out says whether the member is ejected. Of two that look at each other one
+// may not wait for the other's lock: it then counts as ejected.
+func (m *member) out(now time.Time, wait bool) bool {
+	if wait {
+		m.mu.Lock()
+	} else if !m.mu.TryLock() {
+		return true
+	}
+	defer m.mu.Unlock()
+	return now.Before(m.until)
+}
+
+func drainKey(name string) string { return "drain/" + name }
+
+// member finds a configured upstream by either of its names.
+func (t *routeTable) member(name string) *member {
+	for _, e := range t.entries {
+		if e.name == name || e.show == name {
+			return e.member
+		}
+	}
+	return nil
+}
+
+// Drain lets an upstream have no new work: sessions, tasks and calls that are
+// there go on. Status says when none is left. It holds until Undrain, over
+// restarts where the store does.
+func (rt *Route) Drain(name string) error { return rt.drain(name, true) }
+
+// Undrain is the inverse of Drain.
+func (rt *Route) Undrain(name string) error { return rt.drain(name, false) }
+
+func (rt *Route) drain(name string, on bool) error {
+	rt.update.Lock()
+	defer rt.update.Unlock()
+	m := rt.table.Load().member(name)
+	if m == nil {
+		return fmt.Errorf("route %s has no upstream %q", rt.name, name)
+	}
+	var err error
+	if on {
+		_, err = rt.store.Put(rt.ctx, drainKey(m.name), []byte("1"), Any)
+	} else {
+		err = rt.store.Delete(rt.ctx, drainKey(m.name), Any)
+	}
+	if err != nil {
+		return fmt.Errorf("remember that upstream %s drains: %w", name, err)
+	}
+	m.draining.Store(on)
+	rt.log.Info("upstream", "route", rt.name, "upstream", m.name, "draining", on)
+	return nil
+}
+
+// UpstreamStatus is what an operator sees of an upstream.
+type UpstreamStatus struct {
+	Name     string    `json:"name"`  // Options.Upstream
+	Show     string    `json:"short"` // within its route
+	State    string    `json:"state"` // active, draining, ejected or retired
+	Weight   int       `json:"weight"`
+	Sessions int       `json:"sessions"`
+	Tasks    int       `json:"tasks"` // whose end was not seen
+	Calls    int       `json:"calls"`
+	Empty    bool      `json:"empty"`          // none of these
+	Failures int       `json:"failures"`       // in a row
+	Until    time.Time `json:"until,omitzero"` // ejected until then
+}
+
+// States of an upstream.
+const (
+	StateActive   = "active"
+	StateDraining = "draining"
+	StateEjected  = "ejected"
+	StateRetired  = "retired"
+)
+
+// Status reads all operations of all upstreams, to count what is alive.
+func (rt *Route) Status() (list []UpstreamStatus) {
+	rt.update.Lock()
+	defer rt.update.Unlock()
+	t := rt.table.Load()
+	for _, e := range t.entries {
+		list = append(list, e.member.status(e.weight))
+	}
+	for _, m := range t.retired {
+		list = append(list, m.status(0))
+	}
+	return list
+}
+
+func (m *member) status(weight int) UpstreamStatus {
+	l := m.runner.Load(0)
+	s := UpstreamStatus{Name: m.name, Show: m.show, State: StateActive, Weight: weight,
+		Sessions: l.Sessions, Tasks: l.Tasks, Calls: l.Calls, Empty: l.Empty()}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.Failures = m.fails
+	switch {
+	case m.retired.Load():
+		s.State = StateRetired
+	case m.draining.Load():
+		s.State = StateDraining
+	case m.rt.clock.Now().Before(m.until):
+		s.State, s.Until = StateEjected, m.until
+	}
+	return s
+}
+
+// sweepSoon closes retired members that have nothing left, and looks again for
+// those that have. It needs Route.update.
+func (rt *Route) sweepSoon() {
+	if rt.closed {
+		return
+	}
+	rt.clock.AfterFunc(sweepEvery, func() {
+		rt.update.Lock()
+		defer rt.update.Unlock()
+		if rt.closed {
+			return
+		}
+		rt.sweep()
+		if len(rt.table.Load().retired) > 0 {
+			rt.sweepSoon()
+		}
+	})
+}
+
+// sweep needs Route.update.
+func (rt *Route) sweep() {
+	for _, m := range rt.table.Load().retired {
+		if !m.idle() {
+			continue
+		}
+		t := *rt.table.Load()
+		without := func(o *member) bool { return o == m }
+		t.retired = slices.DeleteFunc(slices.Clone(t.retired), without)
+		t.all = slices.DeleteFunc(slices.Clone(t.all), without)
+		rt.table.Store(&t)
+		rt.log.Info("an upstream that is no longer configured is closed: it has nothing left", "route", rt.name, "upstream", m.name)
+		rt.wg.Go(m.end)
+	}
+}
+
+// idle marks a member as closed where nothing is left in it.
+func (m *member) idle() bool {
+	if !m.runner.Load(1).Empty() {
+		return false
+	}
+	m.closing.Store(true)
+	if m.users.Load() == 0 && m.runner.Load(1).Empty() {
+		return true
+	}
+	m.closing.Store(false)
+	return false
+}

@@ -1,0 +1,218 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// What a Route wants of a Runner, and tells it.
+
+// routeHooks are how a Runner reaches its Route; set before the first message.
+type routeHooks struct {
+	// health hears how an exchange with the server began: true where the server
+	// was there.
+	health func(ok bool)
+	// ended hears that a client's session is over here.
+	ended func(session string)
+	// calling says whether the client of a session waits for something that
+	// another runner does.
+	calling func(session string) bool
+}
+
+// judge tells the Route whether the server is there: no connection, its process
+// gone, or a 5xx says no; any other word says yes. What our own side broke off
+// says nothing.
+func (r *Runner) judge(ctx context.Context, stream Stream, err error) {
+	if r.hooks.health == nil {
+		return
+	}
+	if err == nil {
+		env := stream.Envelope()
+		r.hooks.health(env == nil || env.Status < 500)
+		return
+	}
+	d, ok := errors.AsType[*DialError](err)
+	switch {
+	case !ok || ctx.Err() != nil:
+	case d.Fail == FailUnreachable, d.Fail == FailProcess, d.Status >= 500:
+		r.hooks.health(false)
+	case d.Status != 0:
+		r.hooks.health(true)
+	}
+}
+
+// named puts the name of the upstream that asks before the message of each
+// elicitation in what a client gets.
+func named(p *Policy, o Out) Out {
+	if p.Asker != "" && bytes.Contains(o.Raw, []byte(`elicitation/create`)) {
+		if m, err := jsonrpc.Decode(o.Raw, jsonrpc.Limits{}); err == nil {
+			o.Raw = translate.NameAsker(m, p.Asker)
+		}
+	}
+	return o
+}
+
+// session reads a client's session that is here; guest: only the part of it
+// that another runner's client has here.
+func (r *Runner) session(id string) (sess *legacySession, ok bool) {
+	sess = new(legacySession)
+	if id == "" || len(id) > 128 || !r.load(sessionOp(id), sess) {
+		return nil, false
+	}
+	return sess, true
+}
+
+// touch: the session is used elsewhere.
+func (r *Runner) touch(sess *legacySession) {
+	if r.clock.Now().Sub(sess.Used) > r.policy().SessionIdle/8 {
+		r.deliver(sessionOp(sess.ID), Event{Kind: EvOp, Name: "touch"})
+	}
+}
+
+// opens says whether a cursor or requestState was given here to that owner.
+func (r *Runner) opens(owner Principal, f translate.Fact) bool {
+	for _, b := range []struct {
+		v     jsonrpc.Value
+		kinds []string
+	}{{f.State, []string{r.sealed.upState, r.sealed.state}}, {f.Cursor, []string{r.sealed.upCursor}}} {
+		if s, _ := b.v.Str(); r.handles.IsHandle(s) {
+			for _, kind := range b.kinds {
+				if _, ok := r.handles.OpenFor(kind, owner, s); ok {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// knowsTask says whether there is anything here about a task of this upstream.
+func (r *Runner) knowsTask(owner Principal, handle string, ref TaskRef) bool {
+	if r.exists(OpID("ltask:"+handle)) || r.exists(OpID("mtask:"+handle)) {
+		return true
+	}
+	_, err := r.store.Get(r.ctx, "own/"+ownedID(r.handles, owner, ref.ID))
+	return err == nil
+}
+
+// hasEvents says whether this runner keeps the stream of a session that an
+// event id names.
+func (r *Runner) hasEvents(session, event string) bool {
+	id, ok := r.parseEventID(session, event)
+	if !ok {
+		return false
+	}
+	l, kept := r.clientLog(id.stream)
+	return kept && l.Session == session
+}
+
+// hasTasks says whether a legacy client of that owner could list a task here.
+func (r *Runner) hasTasks(owner Principal) bool {
+	x := Exec{r: r}
+	return r.has(indexPrefix(&x, owner)) || r.has("own/"+r.handles.MaskText("own", string(owner))+"/")
+}
+
+// inFlight says whether a request of a session with that id is under way here.
+func (r *Runner) inFlight(session string, id jsonrpc.ID) (found bool) {
+	if r.exists(callOp(session, id)) {
+		return true
+	}
+	if _, err := r.store.Get(r.ctx, waitKey(session, id)); err == nil {
+		return true
+	}
+	r.eachCall(session, func(op OpID, state []byte) bool {
+		var call struct{ ID []byte }
+		found = op.Kind() == "pass" && json.Unmarshal(state, &call) == nil && len(call.ID) > 0 && rawID(call.ID).Key() == id.Key()
+		return !found
+	})
+	return found
+}
+
+// rememberBare notes that the owner of a task knows it by the server's own id.
+func (r *Runner) rememberBare(owner Principal, id string) {
+	r.deliver(OpID("own:"+bareKey(r.handles, owner, id)), Event{Kind: EvOp, Name: "mark"})
+	r.deliver(OpID("own:own/"+ownedID(r.handles, owner, id)), Event{Kind: EvOp, Name: "mark"})
+}
+
+func (r *Runner) knowsBare(owner Principal, id string) bool {
+	_, err := r.store.Get(r.ctx, bareKey(r.handles, owner, id))
+	return err == nil
+}
+
+// Load is what a runner still has to do.
+type Load struct {
+	Sessions int // legacy sessions of clients
+	Tasks    int // whose end was not seen yet
+	Calls    int // requests and streams of clients
+}
+
+// Empty: nothing is left.
+func (l Load) Empty() bool { return l == Load{} }
+
+// Load counts what is alive. It reads all operations; atMost > 0 ends the
+// reading once so many things were found.
+func (r *Runner) Load(atMost int) (l Load) {
+	r.mu.Lock()
+	l.Calls = len(r.streams)
+	r.mu.Unlock()
+	for _, kind := range []struct {
+		prefix string
+		n      *int
+		counts func(op OpID, state []byte) bool
+	}{
+		{"session:", &l.Sessions, alwaysCounts},
+		{"ltask:", &l.Tasks, unfinished},
+		{"mtask:", &l.Tasks, unfinished},
+		{"own:own/", &l.Tasks, unfinished},
+		{"mcall:", &l.Calls, parkedCall},
+		{"lcall:", &l.Calls, detachedCall},
+		{"pass:", &l.Calls, detachedCall},
+	} {
+		prefix := opKey(OpID(kind.prefix))
+		for after := ""; ; {
+			list, err := r.store.List(r.ctx, prefix, after, 256)
+			if err != nil || len(list) == 0 {
+				break
+			}
+			for _, e := range list {
+				after = e.Key
+				if kind.counts(OpID(strings.TrimPrefix(e.Key, opKey(""))), e.Value) {
+					*kind.n++
+				}
+			}
+			if atMost > 0 && l.Sessions+l.Tasks+l.Calls >= atMost {
+				return l
+			}
+		}
+	}
+	return l
+}
+
+func alwaysCounts(OpID, []byte) bool { return true }
+
+func unfinished(_ OpID, state []byte) bool {
+	var task struct{ Final, Ended, Over bool }
+	return json.Unmarshal(state, &task) == nil && !task.Final && !task.Ended && !task.Over
+}
+
+// parkedCall: its client holds a state and no stream.
+func parkedCall(_ OpID, state []byte) bool {
+	var call struct{ Parked bool }
+	return json.Unmarshal(state, &call) == nil && call.Parked
+}
+
+// detachedCall: its client has left its stream and may come back, or a word of
+// ours is on its way.
+func detachedCall(_ OpID, state []byte) bool {
+	var call struct {
+		Stream string
+		Gone   bool
+	}
+	return json.Unmarshal(state, &call) == nil && (call.Stream == "" || call.Gone)
+}
