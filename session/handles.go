@@ -282,15 +282,31 @@ func (h *Handles) MaskText(kind, s string) string {
 }
 
 // LoadStateKey reads a key file: raw bytes, or their hex or base64 text with
-// blanks around it. The file must be a regular one, not a symbolic link, that
-// only its owner may read.
+// blanks around it. The file must be one that ReadSecretFile reads.
 func LoadStateKey(path string) ([]byte, error) {
+	raw, err := ReadSecretFile(path, maxKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("state key %w", err)
+	}
+	key := decodeStateKey(raw)
+	if len(key) == 0 {
+		return nil, fmt.Errorf("state key %s: is empty; make one with: openssl rand -hex %d", path, MinStateKey)
+	}
+	if len(key) < MinStateKey {
+		return nil, fmt.Errorf("state key %s: has %d bytes, at least %d are needed; make one with: openssl rand -hex %d", path, len(key), MinStateKey, MinStateKey)
+	}
+	return key, nil
+}
+
+// ReadSecretFile reads a file of at most max bytes, which must be a regular one,
+// not a symbolic link, that only its owner may read. Errors begin with the path.
+func ReadSecretFile(path string, max int64) ([]byte, error) {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("state key %s: %s", path, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...))
 	}
 	before, err := os.Lstat(path)
 	if err != nil {
-		return nil, fmt.Errorf("state key: %w", err)
+		return nil, fmt.Errorf("%s: %w", path, reason(err))
 	}
 	if before.Mode()&fs.ModeSymlink != 0 {
 		return nil, bad("is a symbolic link; name the file itself")
@@ -300,13 +316,13 @@ func LoadStateKey(path string) ([]byte, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("state key: %w", err)
+		return nil, fmt.Errorf("%s: %w", path, reason(err))
 	}
 	defer f.Close()
 	// Judged by the open file, so that nobody swaps it in between.
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("state key: %w", err)
+		return nil, fmt.Errorf("%s: %w", path, reason(err))
 	}
 	if !os.SameFile(before, info) {
 		return nil, bad("changed while it was opened")
@@ -314,21 +330,22 @@ func LoadStateKey(path string) ([]byte, error) {
 	if m := info.Mode().Perm(); runtime.GOOS != "windows" && m&0o077 != 0 {
 		return nil, bad("mode is %04o, others than the owner can use it; chmod 600 it", m)
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	raw, err := io.ReadAll(io.LimitReader(f, max+1))
 	if err != nil {
 		return nil, bad("%v", err)
 	}
-	if len(raw) > maxKeyFile {
-		return nil, bad("is larger than %d bytes", maxKeyFile)
+	if int64(len(raw)) > max {
+		return nil, bad("is larger than %d bytes", max)
 	}
-	key := decodeStateKey(raw)
-	if len(key) == 0 {
-		return nil, bad("is empty; make one with: openssl rand -hex %d", MinStateKey)
+	return raw, nil
+}
+
+// reason is err without the path it names.
+func reason(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
 	}
-	if len(key) < MinStateKey {
-		return nil, bad("has %d bytes, at least %d are needed; make one with: openssl rand -hex %d", len(key), MinStateKey, MinStateKey)
-	}
-	return key, nil
+	return err
 }
 
 // decodeStateKey leaves binary files alone, whose outer bytes may look like

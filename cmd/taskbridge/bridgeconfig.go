@@ -25,6 +25,8 @@ type bridgeConfig struct {
 	maxMessage int64
 	stdio      bool // there is no listener, one client comes over standard input
 
+	admin *adminPlace // nil: there is no admin address
+
 	log     *slog.Logger
 	tap     session.Tap   // nil: none
 	record  *recordConfig // nil: nothing is recorded

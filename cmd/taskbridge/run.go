@@ -77,7 +77,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout) // before the completion command is made, which keeps it
 	root.SetErr(a.stderr)
-	root.AddCommand(a.serveCommand(), a.stdioCommand(), a.probeCommand(), a.demoCommand(), a.versionCommand(), a.translateCommand(), a.diffCommand(), a.replayCommand(), a.checkCommand())
+	root.AddCommand(a.serveCommand(), a.stdioCommand(), a.probeCommand(), a.demoCommand(), a.versionCommand(), a.translateCommand(), a.diffCommand(), a.replayCommand(), a.checkCommand(), a.adminCommand())
 	root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
@@ -93,7 +93,7 @@ func (a *app) rootCommand() *cobra.Command {
 // later are the names that come with later versions: whoever uses one reads
 // that, not that it is unknown.
 var (
-	laterCommands = []string{"config", "admin"}
+	laterCommands = []string{"config"}
 	laterFlags    = []string{"config"}
 )
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -29,10 +28,11 @@ type serveFlags struct {
 	recordFlags
 	logFlags
 	jwtFlags
+	adminFlags
 	tls tlsFlags
 
-	listen, path, era, admin, state string
-	ssePath                         string
+	listen, path, era, state string
+	ssePath                  string
 
 	principal                     string
 	trusted, allowedHosts, origin []string
@@ -81,7 +81,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	f.upstreamFlags.register(fs)
 	f.registerSharing(fs)
 	enumVar(fs, &f.era, "upstream-era", "auto", []string{"auto", "legacy", "modern"}, "what the server speaks; auto finds out")
-	fs.StringVar(&f.admin, "admin", "", "loopback `ADDRESS:PORT` for /healthz, /readyz and /metrics; off unless given")
+	f.registerAdmin(fs)
 	fs.StringVar(&f.state, "state", "memory", "where state is kept; memory ends with the process")
 	fs.StringVar(&f.principal, "principal", "token", "how callers are told apart: `token`, header:NAME, or jwt:JWKS with the file or URL of a key set")
 	f.jwtFlags.register(fs)
@@ -118,7 +118,7 @@ func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
 	if l.loopback, err = listenAddress(f.listen); err != nil {
 		return c, usagef("%s %q: %w", where(fs, "listen"), f.listen, err)
 	}
-	if err := f.checkAdmin(fs); err != nil {
+	if c.admin, err = f.checkAdmin(fs); err != nil {
 		return c, err
 	}
 	if err := f.checkState(fs); err != nil {
@@ -143,20 +143,6 @@ func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
 	}
 	c.listeners = []listenerConfig{l}
 	return c, c.settle(flagNaming{fs})
-}
-
-func (f *serveFlags) checkAdmin(fs *pflag.FlagSet) error {
-	if f.admin == "" {
-		return nil
-	}
-	local, err := listenAddress(f.admin)
-	if err != nil {
-		return usagef("%s %q: %w", where(fs, "admin"), f.admin, err)
-	}
-	if !local {
-		return usagef("%s %q: the admin listener has no login yet, so it takes a loopback address only, such as 127.0.0.1:9090", where(fs, "admin"), f.admin)
-	}
-	return nil
 }
 
 // checkSSE is the path for clients of HTTP+SSE, if they are served. The default
@@ -289,7 +275,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 		return listenError(fs, "listen", err)
 	}
 	ln, scheme := encrypted(ln, secure)
-	stopAdmin, err := a.startAdmin(ctx, f, fs, b, c)
+	admin := newAdmin(adminOptions{unready: b.unready, metrics: c.metrics, log: log}.at(c.admin))
+	stopAdmin, err := a.startAdmin(ctx, c.admin, fs, secure, admin)
 	if err != nil {
 		ln.Close()
 		b.close()
@@ -337,29 +324,4 @@ func listenError(fs *pflag.FlagSet, flag string, err error) error {
 		return usagef("%s: %w; another program listens there, choose another port (0 takes a free one)", where(fs, flag), err)
 	}
 	return usagef("%s: %w", where(fs, flag), err)
-}
-
-// startAdmin starts the admin listener if one is wanted. It goes on answering
-// while the bridge drains, and ends with the returned function.
-func (a *app) startAdmin(ctx context.Context, f *serveFlags, fs *pflag.FlagSet, b *bridge, c bridgeConfig) (func(), error) {
-	if f.admin == "" {
-		return func() {}, nil
-	}
-	srv, err := newAdmin(b.unready, c.metrics, c.log)
-	if err != nil {
-		return nil, err
-	}
-	ln, err := listen(ctx, f.admin, true)
-	if err != nil {
-		return nil, listenError(fs, "admin", err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			c.log.Error("admin listener", "err", err)
-		}
-	}()
-	fmt.Fprintf(a.stderr, "admin on http://%s\n", ln.Addr())
-	return func() { srv.Close(); <-done }, nil
 }

@@ -15,3 +15,10 @@ func catchBrokenPipes() (undo func()) {
 	signal.Notify(c, syscall.SIGPIPE)
 	return func() { signal.Stop(c) }
 }
+
+// ownerOnly runs f while files are made for their owner alone.
+func ownerOnly(f func()) {
+	old := syscall.Umask(0o177)
+	defer syscall.Umask(old)
+	f()
+}
