@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	"session/offline":     {"session", "session/memory", "session/virtual", "translate", "translate/capture", "translate/jsonrpc", "translate/operation"},
 	"session/memory":      {"session"},
 	"session/storetest":   {"session"},
+	"session/usage":       {"session", "translate", "translate/jsonrpc"},
 	"session/replay":      {"session", "translate", "translate/capture", "translate/operation", "translate/compare", "translate/jsonrpc"},
 	"session/ws":          {"translate/lines"},
 	"session/record":      {"session", "translate", "translate/jsonrpc", "translate/capture"},
