@@ -77,7 +77,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout) // before the completion command is made, which keeps it
 	root.SetErr(a.stderr)
-	root.AddCommand(a.serveCommand(), a.stdioCommand(), a.probeCommand(), a.demoCommand(), a.versionCommand(), a.translateCommand(), a.diffCommand(), a.replayCommand(), a.checkCommand(), a.adminCommand())
+	root.AddCommand(a.serveCommand(), a.stdioCommand(), a.probeCommand(), a.demoCommand(), a.versionCommand(), a.translateCommand(), a.diffCommand(), a.replayCommand(), a.checkCommand(), a.adminCommand(), a.configCommand())
 	root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
@@ -90,19 +90,13 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
-// later are the names that come with later versions: whoever uses one reads
-// that, not that it is unknown.
-var (
-	laterCommands = []string{"config"}
-	laterFlags    = []string{"config"}
-)
+// laterFlags come with later versions: whoever uses one reads that, not that it
+// is unknown.
+var laterFlags = []string{"config"}
 
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
-	}
-	if slices.Contains(laterCommands, args[0]) {
-		return usagef("command %s is not available yet in this version", args[0])
 	}
 	hint := "see taskbridge --help"
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
@@ -137,7 +131,7 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		return f.code
 	}
 	fmt.Fprintf(a.stderr, "taskbridge: %s\n", showText(f.Error(), maxShownError))
-	if f.code == exitUsage && cmd != nil && cmd.HasParent() {
+	if f.name == "usage" && cmd != nil && cmd.HasParent() {
 		fmt.Fprintf(a.stderr, "See %s --help.\n", cmd.CommandPath())
 	}
 	return f.code

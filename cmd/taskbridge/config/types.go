@@ -106,7 +106,7 @@ type Route struct {
 	SSEPath   string // empty: clients of HTTP+SSE are not served
 
 	Policies
-	Upstreams []Upstream // at least one; names are unique in the route
+	Upstreams []Upstream // at least one; names are unique in the route, weights not all zero
 }
 
 // HeaderMatch is a request header that must have exactly one value, this one.
@@ -114,6 +114,7 @@ type HeaderMatch struct{ Name, Value string }
 
 // Policies are what a route may say, and Defaults for those that do not.
 type Policies struct {
+	Era             string // auto, legacy, modern: of upstreams that do not say it themselves
 	ToolErrors      string // failed, completed
 	UndeclaredTasks string // drive, refuse
 	Park            string // state, task
@@ -121,9 +122,6 @@ type Policies struct {
 	InlineWait      time.Duration // 0: not at all
 	Lifetimes       Lifetimes
 	Limits          Limits // of this route
-
-	// era is what upstreams speak that do not say it themselves.
-	era string
 }
 
 // Lifetimes are how long things are kept; the fields of session.Policy have the
@@ -147,19 +145,22 @@ type Limits struct {
 
 // PrincipalLimits bound one caller. Rates that are zero are no bound.
 type PrincipalLimits struct {
-	Tasks          int64   // alive at a time
-	Sessions       int64   // legacy sessions toward clients
-	ServerSessions int64   // sessions toward servers
-	Streams        int64   // that wait: GET, listen, tasks/result
-	Requests       float64 // a second
-	RequestsBurst  int64   // never zero where Requests is not
-	Bytes          int64   // a second, of requests
-	BytesBurst     int64   // never zero where Bytes is not
+	Tasks          int64 // alive at a time
+	Sessions       int64 // legacy sessions toward clients
+	ServerSessions int64 // sessions toward servers
+	Streams        int64 // that wait: GET, listen, tasks/result
+	// Requests a second, and how many may come at once beyond that; a burst of
+	// zero is two seconds' worth, at least 10.
+	Requests      float64
+	RequestsBurst int
+	Bytes         int64 // a second, of requests
+	BytesInFlight int64
 }
 
 // TotalLimits bound all callers together.
 type TotalLimits struct {
 	Tasks, Sessions, ServerSessions, Streams int64
+	Requests                                 float64 // a second; 0: no bound
 }
 
 // Upstream is one server of a route. It has a URL or a command.
@@ -201,10 +202,8 @@ type ClientPin struct{ Name, Version string }
 
 // Health says when a server gets no new work.
 type Health struct {
-	Interval time.Duration // between looks; 0: it is not looked at
-	Timeout  time.Duration // of one look
-	// FailAfter looks, or requests, that fail in a row eject it; PassAfter good
-	// looks bring it back, as EjectFor does where it is not looked at.
-	FailAfter, PassAfter int
-	EjectFor             time.Duration
+	// FailAfter exchanges in a row that could not begin, or began with a 5xx,
+	// eject it for EjectFor, and for longer each time it fails again at once.
+	FailAfter int // 0: never
+	EjectFor  time.Duration
 }
