@@ -56,6 +56,8 @@ type ClientStream struct {
 	// guest marks ids of requests to the client, see guestOut; set before
 	// anything is sent.
 	guest string
+	// edit changes a response on its way, for a Route; set before anything is sent.
+	edit func(raw []byte) []byte
 	// home is the runner whose operations answer.
 	home atomic.Pointer[Runner]
 
@@ -92,6 +94,9 @@ func (s *ClientStream) Send(o Out) bool {
 	}
 	if s.guest != "" {
 		o.Raw = guestOut(s.guest, o.Raw)
+	}
+	if s.edit != nil && o.Final && o.Raw != nil {
+		o.Raw = s.edit(o.Raw)
 	}
 	s.mu.Lock()
 	kept := s.logged && !s.final
@@ -332,6 +337,8 @@ type Caller struct {
 	Version string
 	// Session is the legacy Mcp-Session-Id as the client sent it.
 	Session string
+	// look: a Route asks whether this server knows a task by an id of its own.
+	look bool
 	// Credential is what goes upstream on the caller's behalf.
 	Credential http.Header
 	// Header holds the listed request headers that go up with this message.

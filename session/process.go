@@ -63,6 +63,18 @@ func (r *Runner) adopt(s *ClientStream) {
 	r.mu.Unlock()
 }
 
+// whenGone has f called once the reader of s has left, for a stream that no
+// runner has.
+func (s *ClientStream) whenGone(f func()) {
+	s.mu.Lock()
+	gone := s.gone
+	s.onGone = f
+	s.mu.Unlock()
+	if gone {
+		f()
+	}
+}
+
 // policy is what holds for work that begins now.
 func (r *Runner) policy() *Policy { return r.policyNow.Load() }
 

@@ -37,6 +37,8 @@ type Route struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	life   sync.Mutex // protects over
+	over   bool
 
 	table  atomic.Pointer[routeTable]
 	update sync.Mutex // one change of the table at a time
@@ -182,6 +184,9 @@ func (rt *Route) Update(ups []RouteUpstream) error {
 	if !rt.several {
 		t.sole = t.all[0]
 	}
+	if old.sole != nil {
+		old.sole.former.Store(true)
+	}
 	for i, e := range t.entries {
 		e.health, e.show = ups[i].Health.withDefaults(), shownName(ups[i])
 		e.retired.Store(false)
@@ -319,6 +324,9 @@ func (rt *Route) Close() error {
 	rt.update.Lock()
 	rt.closed = true
 	rt.update.Unlock()
+	rt.life.Lock()
+	rt.over = true
+	rt.life.Unlock()
 	rt.cancel()
 	var wg sync.WaitGroup
 	for _, m := range rt.table.Load().all {

@@ -24,14 +24,56 @@ func (rt *Route) legacy(ctx context.Context, t *routeTable, in Inbound, s *Clien
 		rt.lead(ctx, t.all[0], in, s) // refused there
 		return
 	}
-	at := home
-	if sess != nil && sess.Phase == sessionReady && sess.Principal == in.Caller.Principal {
-		var ok bool
-		if at, in, ok = rt.inSession(ctx, t, home, sess, in, s); !ok {
-			return
+	if sess == nil || sess.Phase != sessionReady || sess.Principal != in.Caller.Principal {
+		rt.lead(ctx, home, in, s) // refused there
+		return
+	}
+	goOn := func(ctx context.Context) {
+		if at, in, ok := rt.inSession(ctx, t, home, sess, in, s); ok {
+			rt.lead(ctx, at, in, s)
 		}
 	}
-	rt.lead(ctx, at, in, s)
+	if rt.slow(t, home, sess, in) {
+		rt.later(goOn)
+		return
+	}
+	goOn(ctx)
+}
+
+// slow says whether servers have to be asked before it is known where a message
+// goes: the next one of its client shall not wait for that.
+func (rt *Route) slow(t *routeTable, home *member, sess *legacySession, in Inbound) bool {
+	m := in.Frame.Msg
+	if m == nil || m.Kind != jsonrpc.Request {
+		return false
+	}
+	f := translate.Facts(m, m.Method)
+	if cursor, _ := f.Cursor.Str(); m.Method == "tasks/list" && rt.handles.IsHandle(cursor) {
+		return true
+	}
+	owner := taskPrincipal(in.Caller)
+	for _, v := range f.TaskIDs {
+		id, _ := v.Str()
+		switch u := rt.taskOwner(t, owner, id); {
+		case u != nil:
+			if home != nil && u != home && !rt.hasGuest(u, in.Caller) {
+				return true
+			}
+		case (sess == nil || sess.Sealed) && rt.bareTask(t, in.Caller, id):
+			return true
+		}
+	}
+	return false
+}
+
+// later runs f beside the message that brought it; not any more once the Route
+// is closed.
+func (rt *Route) later(f func(ctx context.Context)) {
+	rt.life.Lock()
+	defer rt.life.Unlock()
+	if !rt.over {
+		rt.wg.Go(func() { f(rt.ctx) })
+	}
 }
 
 // home is the member a client's session is bound to.
@@ -110,10 +152,12 @@ func (rt *Route) cancelOwner(t *routeTable, home *member, in Inbound) *member {
 // is opened there where it needs one.
 func (rt *Route) requestOwner(ctx context.Context, t *routeTable, home *member, sess *legacySession, in Inbound, s *ClientStream) (*member, Inbound, bool) {
 	m := in.Frame.Msg
-	owner := taskPrincipal(in.Caller)
+	if m.Method == "tasks/list" {
+		return rt.list(ctx, t, home, sess, in, s)
+	}
 	for _, v := range translate.Facts(m, m.Method).TaskIDs {
 		id, _ := v.Str()
-		u := rt.taskOwner(t, owner, id)
+		u := rt.ownerIn(ctx, t, home, sess, in, id)
 		if u == nil || u == home {
 			continue
 		}
@@ -125,6 +169,15 @@ func (rt *Route) requestOwner(ctx context.Context, t *routeTable, home *member, 
 		return u, in, true
 	}
 	return home, in, true
+}
+
+// ownerIn is ownerOf within a session. What began while the ids of its server
+// passed untouched names that one's by them.
+func (rt *Route) ownerIn(ctx context.Context, t *routeTable, home *member, sess *legacySession, in Inbound, id string) *member {
+	if u := rt.taskOwner(t, taskPrincipal(in.Caller), id); u != nil || !sess.Sealed {
+		return u
+	}
+	return rt.ownerOf(ctx, t, home, sess, in, id)
 }
 
 // hasGuest says whether a caller's session has a part at a member.
@@ -208,15 +261,18 @@ func (rt *Route) sessionOver(home *member, id string) {
 		}
 		if sess, ok := u.runner.session(id); ok && sess.Guest != "" {
 			// Not within the step that ended it.
-			rt.wg.Go(func() {
-				in := Inbound{Caller: Caller{Era: translate.Legacy, Principal: sess.Principal, Open: sess.Open, Session: id}}
-				in.Frame = translate.Frame{HTTP: &translate.Envelope{Verb: http.MethodDelete}}
-				ctx, cancel := context.WithTimeout(rt.ctx, guestPatience)
-				defer cancel()
-				rt.ask(ctx, u, in)
-			})
+			rt.later(func(context.Context) { rt.closeGuest(u, sess) })
 		}
 	}
+}
+
+// closeGuest ends the part of a session at u.
+func (rt *Route) closeGuest(u *member, sess *legacySession) {
+	in := Inbound{Caller: Caller{Era: translate.Legacy, Principal: sess.Principal, Open: sess.Open, Session: sess.ID}}
+	in.Frame = translate.Frame{HTTP: &translate.Envelope{Verb: http.MethodDelete}}
+	ctx, cancel := context.WithTimeout(rt.ctx, guestPatience)
+	defer cancel()
+	rt.ask(ctx, u, in)
 }
 
 // callingElsewhere says whether the client of a session waits at another

@@ -23,6 +23,7 @@ type member struct {
 
 	draining atomic.Bool // an operator's word
 	retired  atomic.Bool // no longer configured
+	former   atomic.Bool // it had the route for itself
 
 	users   atomic.Int64 // messages being handed over
 	closing atomic.Bool
@@ -291,7 +292,7 @@ func (rt *Route) sweep() {
 		t.all = slices.DeleteFunc(slices.Clone(t.all), without)
 		rt.table.Store(&t)
 		rt.log.Info("an upstream that is no longer configured is closed: it has nothing left", "route", rt.name, "upstream", m.name)
-		rt.wg.Go(m.end)
+		rt.later(func(context.Context) { m.end() })
 	}
 }
 

@@ -9,11 +9,18 @@ import (
 // modern leads a modern client's message: what it names that one upstream gave
 // decides, else pins and weights.
 func (rt *Route) modern(ctx context.Context, t *routeTable, in Inbound, s *ClientStream) {
-	m := in.Frame.Msg
-	if m == nil {
+	switch {
+	case in.Frame.Msg == nil:
 		rt.lead(ctx, t.all[0], in, s) // refused there
-		return
+	case rt.slow(t, nil, nil, in):
+		rt.later(func(ctx context.Context) { rt.modernNow(ctx, t, in, s) })
+	default:
+		rt.modernNow(ctx, t, in, s)
 	}
+}
+
+func (rt *Route) modernNow(ctx context.Context, t *routeTable, in Inbound, s *ClientStream) {
+	m := in.Frame.Msg
 	f := translate.Facts(m, m.Method)
 	owner := taskPrincipal(in.Caller)
 	if f.State.Exists() || f.Cursor.Exists() {
@@ -24,14 +31,34 @@ func (rt *Route) modern(ctx context.Context, t *routeTable, in Inbound, s *Clien
 			}
 		}
 	}
+	if m.Method == "subscriptions/listen" {
+		rt.listen(ctx, t, in, s)
+		return
+	}
 	for _, v := range f.TaskIDs {
 		id, _ := v.Str()
-		if u := rt.taskOwner(t, owner, id); u != nil {
+		if u := rt.ownerOf(ctx, t, nil, nil, in, id); u != nil {
 			rt.lead(ctx, u, in, s)
 			return
 		}
 	}
 	rt.lead(ctx, rt.pick(t, chooserOf(in.Caller, m.At("params", "_meta", translate.MetaClientInfo))), in, s)
+}
+
+// ownerOf is the member whose task an id is, a handle's or a server's own; nil:
+// none that is known. home and sess are of a legacy client.
+func (rt *Route) ownerOf(ctx context.Context, t *routeTable, home *member, sess *legacySession, in Inbound, id string) *member {
+	owner := taskPrincipal(in.Caller)
+	if u := rt.taskOwner(t, owner, id); u != nil {
+		return u
+	}
+	if !rt.bareTask(t, in.Caller, id) {
+		return nil
+	}
+	if u := rt.remembered(t, owner, id); u != nil {
+		return u
+	}
+	return rt.lookFor(ctx, t, home, sess, in, id)
 }
 
 // taskOwner is the member whose task a handle is; nil: it is none of this

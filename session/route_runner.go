@@ -136,8 +136,18 @@ func (r *Runner) inFlight(session string, id jsonrpc.ID) (found bool) {
 
 // rememberBare notes that the owner of a task knows it by the server's own id.
 func (r *Runner) rememberBare(owner Principal, id string) {
+	list, err := r.store.List(r.ctx, "bare/"+r.handles.MaskText("own", string(owner))+"/", "", maxBare)
+	if err != nil || len(list) >= maxBare {
+		return // it is looked for each time
+	}
 	r.deliver(OpID("own:"+bareKey(r.handles, owner, id)), Event{Kind: EvOp, Name: "mark"})
 	r.deliver(OpID("own:own/"+ownedID(r.handles, owner, id)), Event{Kind: EvOp, Name: "mark"})
+}
+
+// gaveHandle says whether the owner of a task knows it by a handle.
+func (r *Runner) gaveHandle(owner Principal, id string) bool {
+	_, err := r.store.Get(r.ctx, "own/"+ownedID(r.handles, owner, id))
+	return err == nil && !r.knowsBare(owner, id)
 }
 
 func (r *Runner) knowsBare(owner Principal, id string) bool {

@@ -89,7 +89,11 @@ func (c routeConn) Do(ctx context.Context, out session.Outgoing) (session.Stream
 		st.env.Status = 202
 		if m.Kind != jsonrpc.Notification {
 			s.answers = append(s.answers, m)
-			if waits := s.pushes["ask/"+string(m.ID.Raw())]; waits != nil {
+			if s.pushes["task/"+string(m.ID.Raw())] != nil { // the question of task 1
+				delete(s.pushes, "task/"+string(m.ID.Raw()))
+				s.tasks["1"] = "completed"
+				s.paid("1")
+			} else if waits := s.pushes["ask/"+string(m.ID.Raw())]; waits != nil {
 				delete(s.pushes, "ask/"+string(m.ID.Raw()))
 				waits.frames <- s.text(rid(waits), "answered "+string(m.Result().Get("action").Raw()))
 				close(waits.frames)
@@ -174,9 +178,9 @@ func (s *routeServer) serve(st *routeStream, m *jsonrpc.Message) bool {
 	caps := `{"tools":{"listChanged":true},"prompts":{},"resources":{}`
 	switch m.Method {
 	case "initialize":
-		return reply(`{"protocolVersion":"2025-11-25","capabilities":` + caps + `,"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"` + s.name + `","version":"1"}}`)
+		return reply(`{"protocolVersion":"2025-11-25","capabilities":` + caps + `,"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"` + s.name + `","version":"9.9"}}`)
 	case "server/discover":
-		return reply(`{"supportedVersions":["2026-07-28"],"capabilities":` + caps + `,"extensions":{"io.modelcontextprotocol/tasks":{}}},"serverInfo":{"name":"` + s.name + `","version":"1"}}`)
+		return reply(`{"supportedVersions":["2026-07-28"],"capabilities":` + caps + `,"extensions":{"io.modelcontextprotocol/tasks":{}}},"serverInfo":{"name":"` + s.name + `","version":"9.9"}}`)
 	case "ping", "logging/setLevel":
 		return reply(`{}`)
 	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
@@ -235,7 +239,12 @@ func (s *routeServer) serve(st *routeStream, m *jsonrpc.Message) bool {
 		return reply(`{` + s.task(id) + `}`)
 	case "tasks/result":
 		s.pushes["result/"+id] = st
-		if s.tasks[id] != "working" {
+		switch s.tasks[id] {
+		case "input_required":
+			s.pushes["task/7"] = st
+			st.frames <- []byte(`{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{}},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"` + id + `"}}}}`)
+		case "working":
+		default:
 			s.paid(id)
 		}
 		return false
@@ -323,4 +332,31 @@ func (s *routeServer) sawMethod(method string) (n int) {
 		}
 	}
 	return n
+}
+
+// push tells all listens of a task what state it is in.
+func (s *routeServer) push(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, st := range s.pushes {
+		listen, ok := strings.CutPrefix(key, "listen/")
+		if ok && s.era == translate.Modern {
+			st.frames <- []byte(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + s.task(id) + `,"_meta":{"io.modelcontextprotocol/subscriptionId":` + listen + `}}}`)
+		}
+	}
+}
+
+// asks has a task ask its client something. A legacy server asks on the streams
+// of tasks/result.
+func (s *routeServer) asks(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tasks[id] = "input_required"
+}
+
+// openings counts the sessions opened.
+func (s *routeServer) openings() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions
 }
