@@ -27,6 +27,10 @@ func (x *exchange) batch(raw []byte) {
 		x.refuse(translate.CondInvalidRequest, jsonrpc.ErrBatch.(*jsonrpc.DecodeError).Msg, nil)
 		return
 	}
+	if over := x.payAll(msgs); over.Refused() {
+		x.refuseDue(over)
+		return
+	}
 	x.s.enter() // see hand
 	defer x.s.leave()
 	g := newGather(x)

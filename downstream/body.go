@@ -59,9 +59,9 @@ func (v *reservation) release() {
 // readBody reads a request's body within the limits of size, budget and time.
 // A declared length is reserved and checked before the first byte is read, so
 // that a client that waits for "100 Continue" is refused without sending; a
-// chunked body reserves as it grows. The slice is the caller's for good.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request, rc *http.ResponseController, took *reservation) ([]byte, translate.Cond) {
-	limit, declared := s.o.Limits.Body, r.ContentLength
+// chunked body reserves as it grows. More than limit bytes are CondTooLarge. The slice is the caller's for good.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, rc *http.ResponseController, took *reservation, limit int64) ([]byte, translate.Cond) {
+	declared := r.ContentLength
 	if declared > limit {
 		return nil, translate.CondTooLarge
 	}

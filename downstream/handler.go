@@ -29,6 +29,7 @@ type exchange struct {
 	events events
 	tap    tapState
 	took   reservation
+	dues   dues
 
 	takesJSON, takesSSE bool // what the client accepts
 	bodyRead            bool
@@ -48,6 +49,8 @@ type exchange struct {
 //  3. Headers that would be read differently by two hops.
 //  4. The caller, before memory is given to a body: who is not known here
 //     must not take from the budget.
+//     Then its limits: over them a body is read only where it may be what is
+//     never refused.
 //  5. Media type, size and budget, all before the body is read, so that a
 //     client that asked for "100 Continue" never sends it.
 //  6. The body, within its deadline, and its JSON.
@@ -125,6 +128,7 @@ func (x *exchange) readHeaders() (translate.Cond, string) {
 // post serves a message: steps 5 to 7, then the hub.
 func (x *exchange) post() {
 	h := x.r.Header
+	x.count()
 	if !x.mediaType() {
 		return
 	}
@@ -150,6 +154,13 @@ func (x *exchange) post() {
 	x.caller.Era, x.caller.Version = c.Era, c.Version
 	if cond != translate.CondNone {
 		x.refuseClassified(cond, c, msg)
+		return
+	}
+	if over := x.pay(msg); over.Refused() {
+		if msg.Kind != jsonrpc.Request {
+			x.id = jsonrpc.ID{}
+		}
+		x.refuseDue(over)
 		return
 	}
 	if msg.Kind == jsonrpc.Request {
@@ -186,12 +197,21 @@ func (x *exchange) mediaType() bool {
 
 // body reads the body, or refuses the request.
 func (x *exchange) body() ([]byte, bool) {
-	raw, cond := x.s.readBody(x.w, x.r, &x.rc, &x.took)
+	limit, ok := x.bodyLimit()
+	if !ok {
+		return nil, false
+	}
+	raw, cond := x.s.readBody(x.w, x.r, &x.rc, &x.took, limit)
+	if cond == translate.CondTooLarge && limit < x.s.o.Limits.Body {
+		x.refuseDue(x.dues.over)
+		return nil, false
+	}
 	if cond != translate.CondNone {
 		x.refuse(cond, "", nil)
 		return nil, false
 	}
 	x.bodyRead = true
+	x.bodyCame(int64(len(raw)))
 	return raw, true
 }
 
@@ -200,6 +220,9 @@ func (x *exchange) body() ([]byte, bool) {
 func (x *exchange) verb() {
 	c, cond := translate.ClassifyVerb(x.r.Header)
 	x.caller.Era, x.caller.Version = c.Era, c.Version
+	if !x.payVerb(false) {
+		return
+	}
 	if cond == translate.CondVerb {
 		x.w.Header()["Allow"] = []string{"POST"}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"taskbridge/session"
+	"taskbridge/session/throttle"
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
 )
@@ -37,8 +38,12 @@ type linkOptions struct {
 
 	Supported func(context.Context, session.Caller) []string // as StdioOptions'
 	Budget    *session.Budget                                // drawn on by requests over 64 KiB in flight; nil: none
-	Logger    *slog.Logger
-	Tap       session.Tap // nil: nobody looks
+	// Dues is what the client has used of its limits; nil: none, or they are
+	// looked after elsewhere. Limited, if set, is told of refusals for them.
+	Dues    *throttle.Caller
+	Limited func(limit string)
+	Logger  *slog.Logger
+	Tap     session.Tap // nil: nobody looks
 	// Transport and Conn are how the tap knows this link.
 	Transport, Conn string
 }
@@ -87,6 +92,7 @@ type flight struct {
 	tap       string // the stream of the request and its answer, for the tap
 	retry     bool   // it was sent again in a new session
 	took      int64  // of the budget
+	held      int64  // of what the client may have under way
 }
 
 func newClientLink(ctx context.Context, o linkOptions) *clientLink {
@@ -184,6 +190,10 @@ func (s *clientLink) refuseLine(err error) {
 func (s *clientLink) message(m *jsonrpc.Message, b *linkBatch) {
 	stream := s.hear(m)
 	caller, cond, detail, data := s.caller(m)
+	if over := s.pay(m); over.Refused() {
+		s.overDue(m, b, stream, over, caller.Version)
+		return
+	}
 	if m.Kind == jsonrpc.Request {
 		if cond == translate.CondNone && s.inFlight(m.ID) {
 			cond, detail = translate.CondDuplicateID, "a request with this id is still in flight"
@@ -268,6 +278,10 @@ func (s *clientLink) request(f *flight) {
 			return
 		}
 		f.took = n
+	}
+	if !s.hold(f) {
+		<-s.free
+		return
 	}
 	if m.Method == "initialize" && f.caller.Era != translate.Modern {
 		s.endSession()
@@ -369,6 +383,7 @@ func (s *clientLink) pump(ctx context.Context, f *flight) {
 		if f.took > 0 {
 			s.o.Budget.Release(f.took)
 		}
+		s.o.Dues.Let(f.held)
 		if s.o.Watch != nil {
 			s.o.Watch.over(f)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"taskbridge/session"
+	"taskbridge/session/throttle"
 	"taskbridge/translate"
 )
 
@@ -65,6 +66,9 @@ type Metrics interface {
 	Request(era translate.Era, verb string, status int, d time.Duration)
 	// Refused: this transport itself refused a request.
 	Refused(cond translate.Cond)
+	// Limited: a message was refused for a limit of its caller, by name
+	// (session/throttle).
+	Limited(limit string)
 	// Streams: event streams opened (1) or ended (-1).
 	Streams(delta int)
 }
@@ -73,6 +77,7 @@ type noMetrics struct{}
 
 func (noMetrics) Request(translate.Era, string, int, time.Duration) {}
 func (noMetrics) Refused(translate.Cond)                            {}
+func (noMetrics) Limited(string)                                    {}
 func (noMetrics) Streams(int)                                       {}
 
 // TokenVerifier says whom a bearer token stands for, and until when it does. It
@@ -99,6 +104,8 @@ type Options struct {
 	// Follows is the server this one takes the place of, with other settings: it
 	// goes on with its clients of HTTP+SSE.
 	Follows *Server
+	// Limiter says what each caller may send; nil: whatever they like.
+	Limiter *throttle.Limiter
 
 	// AllowedHosts are the Host names taken beside the loopback names of a
 	// loopback listener, with or without port. Other listeners take any Host

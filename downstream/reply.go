@@ -338,7 +338,9 @@ func (x *exchange) refuse(cond translate.Cond, detail string, data []byte) {
 	h := x.w.Header()
 	switch cond {
 	case translate.CondBusy, translate.CondDraining, translate.CondTooMany, translate.CondUndecided:
-		h["Retry-After"] = valSoonAgain
+		if len(h["Retry-After"]) == 0 {
+			h["Retry-After"] = valSoonAgain
+		}
 	}
 	unread := !x.bodyRead && x.r.ContentLength != 0
 	if x.r.ProtoMajor == 1 && (unread || cond == translate.CondDraining) {
@@ -391,6 +393,7 @@ func (x *exchange) refuseClassified(cond translate.Cond, c translate.Classified,
 // finish gives back what the request took.
 func (x *exchange) finish() {
 	x.took.release()
+	x.dues.letGo()
 	if x.streaming {
 		x.showReply(http.StatusOK, nil)
 		x.s.o.Metrics.Streams(-1)

@@ -181,6 +181,7 @@ type countMetrics struct {
 }
 
 func (c *countMetrics) Request(translate.Era, string, int, time.Duration) { c.requests++ }
+func (c *countMetrics) Limited(string)                                    {}
 func (c *countMetrics) Refused(translate.Cond)                            { c.refused++ }
 func (c *countMetrics) Streams(d int) {
 	c.streams += d

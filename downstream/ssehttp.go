@@ -33,10 +33,14 @@ func (x *exchange) openLink() {
 		return
 	}
 	x.caller.Header = translate.RequestHeaders(x.r.Header, translate.Legacy)
+	if !x.payVerb(true) {
+		return
+	}
 	// What ends with the client is ended by close, in its order.
 	k := newSSELink(context.WithoutCancel(x.r.Context()), x.s, x.caller)
 	k.until = x.until
 	if !x.s.links.add(k) {
+		x.s.o.Metrics.Limited("links")
 		x.refuse(translate.CondTooMany, "too many clients; try again later", nil)
 		return
 	}
@@ -166,6 +170,7 @@ func (x *exchange) postLink() {
 		x.refuse(cond, "no stream is open for this session, or it is not yours", nil)
 		return
 	}
+	x.count()
 	if !x.mediaType() {
 		return
 	}
@@ -185,6 +190,13 @@ func (x *exchange) postLink() {
 	}
 	if x.linkMessage(k, msg) {
 		k.as(x.caller, x.until)
+		if over := x.pay(msg); over.Refused() {
+			// A widely used client of this transport ends at a post's refusal.
+			x.tap.parts = true
+			done, ok := k.run(func() { k.conv.overDue(msg, nil, k.conv.hear(msg), over, "") })
+			x.acceptAfter(done, ok)
+			return
+		}
 		x.deliver(k, msg)
 	}
 }
@@ -227,12 +239,14 @@ func (x *exchange) deliver(k *sseLink, msg *jsonrpc.Message) {
 		return
 	}
 	if len(k.conv.free) == cap(k.conv.free) {
+		x.s.o.Metrics.Limited("requests")
 		x.refuse(translate.CondTooMany, "too many requests in flight", nil)
 		return
 	}
 	x.tap.parts = true // the link shows what comes of it
-	heard := k.begin(msg, x.took)
+	heard := k.begin(msg, x.took, x.dues)
 	x.took = reservation{all: x.took.all, large: x.took.large} // the request has it now
+	x.dues.held = 0
 	_, ok := k.run(func() {
 		k.conv.message(msg, nil)
 		if !k.flies(msg) { // it was refused
@@ -294,9 +308,14 @@ func (x *exchange) batchLink(k *sseLink, raw []byte) {
 		return
 	}
 	if len(k.conv.free)+len(msgs) > cap(k.conv.free) {
+		x.s.o.Metrics.Limited("requests")
 		x.refuse(translate.CondTooMany, "too many requests in flight", nil)
 		return
 	}
 	k.as(x.caller, x.until)
+	if over := x.payAll(msgs); over.Refused() {
+		x.refuseDue(over)
+		return
+	}
 	x.acceptAfter(k.run(func() { k.conv.takeBatch(raw) }))
 }

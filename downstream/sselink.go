@@ -46,6 +46,7 @@ type sseLink struct {
 type linkPost struct {
 	heard chan session.Out // nil: nobody waits any more; closed: it is under way
 	took  reservation
+	dues  dues
 }
 
 var _ flightWatch = (*sseLink)(nil)
@@ -56,7 +57,7 @@ func newSSELink(ctx context.Context, s *Server, caller session.Caller) *sseLink 
 		room: semaphore.NewWeighted(linkBytes), posts: map[*jsonrpc.Message]*linkPost{},
 	}
 	k.conv = newClientLink(ctx, linkOptions{
-		Hub: s.o.Hub, Who: caller, Post: k.put, Watch: k, Crowded: true, Logger: s.o.Logger,
+		Hub: s.o.Hub, Who: caller, Post: k.put, Watch: k, Crowded: true, Limited: s.o.Metrics.Limited, Logger: s.o.Logger,
 		Tap: s.o.Tap, Transport: translate.TransportSSE, Conn: s.connName("sse"),
 	})
 	k.conv.opened = true // a client here hears of a server that is not there by an error
@@ -119,8 +120,8 @@ func (k *sseLink) run(f func()) (done chan struct{}, ok bool) {
 }
 
 // begin notes a request and takes over what its body holds of the budget.
-func (k *sseLink) begin(m *jsonrpc.Message, took reservation) <-chan session.Out {
-	p := &linkPost{heard: make(chan session.Out, 1), took: took}
+func (k *sseLink) begin(m *jsonrpc.Message, took reservation, due dues) <-chan session.Out {
+	p := &linkPost{heard: make(chan session.Out, 1), took: took, dues: due}
 	k.mu.Lock()
 	k.posts[m] = p
 	k.mu.Unlock()
@@ -176,6 +177,7 @@ func (k *sseLink) end(m *jsonrpc.Message) {
 		return
 	}
 	p.took.release()
+	p.dues.letGo()
 	k.s.leave()
 	k.notify()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"taskbridge/session"
+	"taskbridge/session/throttle"
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
 	"taskbridge/translate/lines"
@@ -32,6 +33,11 @@ type StdioOptions struct {
 	// Supported lists the revisions a caller can ask for, for the refusal of
 	// others; nil: all that are known.
 	Supported func(context.Context, session.Caller) []string
+
+	// Limiter says what the client may send; nil: whatever it likes. Limited, if
+	// set, is told of refusals.
+	Limiter *throttle.Limiter
+	Limited func(limit string)
 
 	Logger *slog.Logger // nil: discarded
 	Tap    session.Tap  // nil: nobody looks
@@ -64,7 +70,7 @@ func ServeStdio(ctx context.Context, o StdioOptions) error {
 	out := lines.NewWriter(o.Out)
 	s := &stdioServer{o: o, clientLink: newClientLink(ctx, linkOptions{
 		Hub: o.Hub, Who: session.Caller{Principal: session.LocalPrincipal}, Write: func(raw []byte) error { return out.Write(raw) },
-		Supported: o.Supported, Budget: o.Budget, Logger: o.Logger,
+		Supported: o.Supported, Budget: o.Budget, Dues: o.Limiter.Caller(string(session.LocalPrincipal)), Limited: o.Limited, Logger: o.Logger,
 		Tap: o.Tap, Transport: translate.TransportStdio, Conn: "client",
 	})}
 	defer s.end(nil)

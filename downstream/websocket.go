@@ -27,6 +27,8 @@ func (x *exchange) webSocket() {
 	case x.r.ContentLength != 0:
 		x.refuse(translate.CondInvalidRequest, "GET with a body", nil)
 		return
+	case !x.payVerb(true):
+		return
 	case !s.o.Shared.addSocket(s.o.Limits.WebSockets):
 		x.refuse(translate.CondBusy, "too many WebSocket connections", nil)
 		return
@@ -75,7 +77,7 @@ func newSocket(s *Server, x *exchange, c *websocket.Conn) *socket {
 			}
 			return translate.CondNone
 		},
-		Supported: s.o.Supported, Budget: s.o.Budget, Logger: s.o.Logger,
+		Supported: s.o.Supported, Budget: s.o.Budget, Dues: x.dues.who, Limited: s.o.Metrics.Limited, Logger: s.o.Logger,
 		Tap: s.o.Tap, Transport: translate.TransportWebSocket, Conn: s.connName("ws"),
 	})
 	return w

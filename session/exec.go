@@ -83,8 +83,8 @@ const (
 
 // Count reads a counter that Add effects move.
 func (x *Exec) Count(name string) int64 {
-	raw, _ := x.Get(countKey(name))
-	n, _ := strconv.ParseInt(string(raw), 10, 64)
+	e, _ := x.r.counts.Get(x.r.ctx, countKey(name))
+	n, _ := strconv.ParseInt(string(e.Value), 10, 64)
 	return n
 }
 

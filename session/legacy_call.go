@@ -154,7 +154,7 @@ func (c *legacyCall) admit(x *Exec, task jsonrpc.Value) bool {
 	sess := new(legacySession)
 	x.r.load(sessionOp(c.Session), sess)
 	if !x.r.within(countTasks, sess.Limit, x.Policy.Tasks) && !evictOldest(x, c.Owner) {
-		x.Do(Send{Stream: c.Stream, Out: refusal(translate.Legacy, rawID(c.ID), translate.CondInternal, "too many tasks; try again when some have ended", []byte(`{"retryAfterMs":1000}`))}, Done{})
+		x.Do(Limited{countTasks}, Send{Stream: c.Stream, Out: tooMany(translate.Legacy, rawID(c.ID), countTasks, "too many tasks; try again when some have ended")}, Done{})
 		return false
 	}
 	c.Limit = sess.Limit

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
 )
 
 // limitKey is under whose name a caller's things are counted: the principal,
@@ -57,6 +58,38 @@ func (r *Runner) count(name string) int64 {
 	return x.Count(name)
 }
 
+// tooMany refuses for a limit, by name: with a status where there is room for
+// one, and else with advice when to come again in the error.
+func tooMany(era translate.Era, id jsonrpc.ID, limit, message string) Out {
+	return refusal(era, id, translate.CondTooMany, message, translate.LimitData(limit, 1000))
+}
+
+// Asked says whether answers of a caller's legacy session may be under way: a
+// question of ours is open, or a call with a server of its era that may have
+// asked.
+func (r *Runner) Asked(c Caller) bool {
+	sess := new(legacySession)
+	if c.Session == "" || len(c.Session) > 128 || !r.load(sessionOp(c.Session), sess) || sess.Principal != c.Principal {
+		return false
+	}
+	if sess.Era != translate.Legacy {
+		return r.has("ask/" + sess.ID + "/")
+	}
+	return r.has(opKey(OpID("pass:" + sess.ID + ":")))
+}
+
+// Asked is Runner.Asked of the runner that has the session.
+func (rt *Route) Asked(c Caller) bool {
+	t := rt.table.Load()
+	m := t.sole
+	if m == nil {
+		if m, _ = rt.home(t, c.Session); m == nil {
+			return false
+		}
+	}
+	return m.runner.Asked(c)
+}
+
 // counted moves both counters of a kind.
 func counted(kind, key string, n int64) []Effect {
 	return []Effect{Add{Name: kind + "/" + key, N: n}, Add{Name: kind, N: n}}
@@ -100,7 +133,8 @@ func (r *Runner) admitStream(ev Event, s *ClientStream, era translate.Era) bool 
 	if r.wait(s, ev.Caller) {
 		return true
 	}
-	r.refuse(s, era, ev.Frame.Msg, translate.CondTooMany, "too many open streams; close some or try again later")
+	r.metrics.Limited("streams")
+	s.Send(tooMany(era, messageID(ev.Frame.Msg), "streams", "too many open streams; close some or try again later"))
 	return false
 }
 

@@ -251,7 +251,8 @@ func (c *modernCall) decide(x *Exec) {
 	raw, _ := x.Get(toolsKey(c.Pool))
 	support := toolSupport(raw).of(c.Name)
 	if (support == "required" || support == "optional") && !x.r.within(countTasks, c.Limit, x.Policy.Tasks) {
-		c.finish(x, refusal(translate.Modern, rawID(c.ID), translate.CondInternal, "too many tasks; try again when some have ended", []byte(`{"retryAfterMs":1000}`)))
+		x.Do(Limited{countTasks})
+		c.finish(x, tooMany(translate.Modern, rawID(c.ID), countTasks, "too many tasks; try again when some have ended"))
 		return
 	}
 	switch {

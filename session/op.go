@@ -174,6 +174,8 @@ type (
 		What string
 		Why  string
 	}
+	// Limited counts work refused for a limit of its caller.
+	Limited struct{ Limit string }
 	// Audit writes one audit line: creation, retrieval, cancel, refusal.
 	Audit struct {
 		What string
@@ -223,6 +225,7 @@ func (Put) effect()      {}
 func (Del) effect()      {}
 func (Snap) effect()     {}
 func (Loss) effect()     {}
+func (Limited) effect()  {}
 func (Audit) effect()    {}
 func (Attach) effect()   {}
 func (Add) effect()      {}

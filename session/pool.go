@@ -150,7 +150,8 @@ func (p *poolSession) need(x *Exec, ev Event) {
 	p.Waiting = append(p.Waiting, ev.From)
 	if p.Phase == "" {
 		if !x.r.within(countUpstreams, n.Limit, x.Policy.Upstreams) {
-			out := refusal(translate.Modern, jsonrpc.ID{}, translate.CondTooMany, "too many sessions with the upstream server; try again later", nil)
+			x.Do(Limited{"server_sessions"})
+			out := tooMany(translate.Modern, jsonrpc.ID{}, "server_sessions", "too many sessions with the upstream server; try again later")
 			p.fail(x, poolReady{Out: &out})
 			return
 		}

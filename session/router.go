@@ -150,7 +150,8 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 func (r *Runner) openSession(ctx context.Context, in Inbound, s *ClientStream) {
 	key := r.limitKey(in.Caller)
 	if !r.take(countSessions, key, r.policy().Sessions) {
-		r.refuse(s, translate.Legacy, in.Frame.Msg, translate.CondTooMany, "too many sessions; end some with DELETE or try again later")
+		r.metrics.Limited(countSessions)
+		s.Send(tooMany(translate.Legacy, messageID(in.Frame.Msg), countSessions, "too many sessions; end some with DELETE or try again later"))
 		return
 	}
 	face, ok := r.face(ctx, in, s)

@@ -23,6 +23,9 @@ type Options struct {
 	Dialer  Dialer   // required
 	Faces   Faces    // required
 	Handles *Handles // required
+	// Counts is where callers' things are counted; nil: Store. Runners that share
+	// it share the limits of a Policy.
+	Counts Store
 	// Upstream names the server behind, Route the route it is on; "default" if
 	// empty. Route is for observers alone.
 	Upstream, Route string
@@ -68,6 +71,9 @@ type Faces interface {
 type Metrics interface {
 	Loss(what string)
 	Dropped(what string)
+	// Limited: work was refused for a limit of its caller, by name: tasks,
+	// sessions, server_sessions, streams.
+	Limited(limit string)
 }
 
 // Runner carries operations out: one per upstream and process, any number on
@@ -79,6 +85,7 @@ type Runner struct {
 	upstream  string
 	route     string
 	store     Store
+	counts    Store
 	dialer    Dialer
 	faces     Faces
 	handles   *Handles
@@ -166,6 +173,9 @@ func New(o Options) (*Runner, error) {
 		boxes: map[OpID]*mailbox{}, streams: map[string]*attached{}, ups: map[upKey]*exchange{}, ids: map[string]*idBlock{},
 		waiting: map[string]int64{}, holders: map[upKey]time.Time{},
 	}
+	if r.counts = o.Counts; r.counts == nil {
+		r.counts = o.Store
+	}
 	if r.upstream == "" {
 		r.upstream = defaultUpstream
 	}
@@ -214,6 +224,7 @@ type noMetrics struct{}
 
 func (noMetrics) Loss(string)    {}
 func (noMetrics) Dropped(string) {}
+func (noMetrics) Limited(string) {}
 
 // Close ends all exchanges and waits for the goroutines. Client streams get
 // no further messages. What servers are told in parting has a second to get
@@ -479,7 +490,7 @@ func (r *Runner) nextID(sequence string) int64 {
 // no record.
 func (r *Runner) add(key string, n int64) int64 {
 	for r.ctx.Err() == nil {
-		entry, err := r.store.Get(r.ctx, key)
+		entry, err := r.counts.Get(r.ctx, key)
 		now := int64(0)
 		version := Absent
 		if err == nil {
@@ -488,12 +499,12 @@ func (r *Runner) add(key string, n int64) int64 {
 		}
 		now = max(now+n, 0)
 		if now == 0 {
-			if version == Absent || r.store.Delete(r.ctx, key, version) == nil {
+			if version == Absent || r.counts.Delete(r.ctx, key, version) == nil {
 				return 0
 			}
 			continue
 		}
-		if _, err := r.store.Put(r.ctx, key, intRaw(now), version); err == nil {
+		if _, err := r.counts.Put(r.ctx, key, intRaw(now), version); err == nil {
 			return now
 		}
 	}

@@ -209,6 +209,7 @@ type fakeMetrics struct {
 	drops  map[string]int
 }
 
+func (m *fakeMetrics) Limited(string)      {}
 func (m *fakeMetrics) Loss(what string)    { m.count(&m.losses, what) }
 func (m *fakeMetrics) Dropped(what string) { m.count(&m.drops, what) }
 

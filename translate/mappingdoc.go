@@ -48,6 +48,18 @@ are forwarded. The table is in ` + "`translate/methods.go`" + `.`)
 		d.row(code(r.Method), r.Legacy.String(), r.Modern.String(), yes(CanRequireInput(r.Method)), yes(cacheable[r.Method]), r.Note)
 	}
 
+	d.text(`## Messages over a limit
+
+What becomes of a message when its sender has used up its requests or bytes. Messages that are not
+listed are refused. *never refused*: nobody could say it again and somebody waits for it; it counts
+all the same. *eased*: refused only where its sender passes the limit with such messages alone.
+Responses are never refused; a request with ` + "`requestState` or `inputResponses`" + ` and GET are eased, DELETE
+is never refused. The table is in ` + "`translate/dues.go`" + `.`)
+	d.table("method", "", "why")
+	for _, r := range dues {
+		d.row(code(r.Method), r.Due.String(), r.Note)
+	}
+
 	d.text("## Task statuses\n\nThe table is in `translate/tasks.go`.")
 	d.table("modern", "when", "legacy", "note")
 	for _, r := range statuses {

@@ -71,6 +71,8 @@ func (c *lossCounter) Loss(what string) {
 	c.losses[what]++
 }
 
+func (c *lossCounter) Limited(string) {}
+
 func (c *lossCounter) Dropped(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

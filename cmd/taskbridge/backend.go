@@ -70,7 +70,7 @@ func (s *backend) wire(b *bridge, c *bridgeConfig, r *routeConfig) error {
 	policy := r.policy
 	policy.Version, policy.MessageLimit = info.Version, c.maxMessage
 	o := session.Options{
-		Store: b.store, Dialer: dialer, Faces: s.faces, Handles: b.handles,
+		Store: b.store, Counts: b.store, Dialer: dialer, Faces: s.faces, Handles: b.handles,
 		Upstream: s.owner, Policy: policy, Credentials: b.creds, Held: b.held, Logger: b.log,
 	}
 	if b.metrics != nil {

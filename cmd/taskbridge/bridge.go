@@ -11,6 +11,7 @@ import (
 	"taskbridge/session"
 	"taskbridge/session/memory"
 	"taskbridge/session/record"
+	"taskbridge/session/throttle"
 )
 
 // bridge is a proxy: what a process has once, its routes with the servers
@@ -23,10 +24,11 @@ type bridge struct {
 	held    *session.HeldBudget
 	budget  *session.Budget
 	shared  *downstream.Shared
-	tap     session.Tap      // who sees all frames; nil: nobody
-	record  *record.Recorder // nil: nothing is recorded
-	metrics *metrics         // nil: none
-	who     *callers         // nil: no tokens are verified
+	limiter *throttle.Limiter // of rates and bytes; over all routes
+	tap     session.Tap       // who sees all frames; nil: nobody
+	record  *record.Recorder  // nil: nothing is recorded
+	metrics *metrics          // nil: none
+	who     *callers          // nil: no tokens are verified
 
 	routes []*route
 	doors  []*door // none with stdio
@@ -54,6 +56,7 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) (err error) {
 	}
 	b.budget = session.NewBudget(max(session.DefaultBudget, 2*c.maxMessage))
 	b.shared = downstream.NewShared(b.budget, c.maxMessage)
+	b.limiter = throttle.New(c.rates, 0)
 	b.creds, b.held = session.NewCredentials(0), session.NewHeldBudget(0)
 	if c.record != nil {
 		if b.record, err = c.record.start(c, b.handles); err != nil {

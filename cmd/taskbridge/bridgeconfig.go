@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbridge/session"
+	"taskbridge/session/throttle"
 	"taskbridge/translate"
 )
 
@@ -23,7 +24,8 @@ type bridgeConfig struct {
 
 	stateKeys  [][]byte // none: a random one
 	maxMessage int64
-	stdio      bool // there is no listener, one client comes over standard input
+	rates      throttle.Limits // of callers, over all routes
+	stdio      bool            // there is no listener, one client comes over standard input
 
 	admin *adminPlace // nil: there is no admin address
 

@@ -140,8 +140,11 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// sizeFlag is a number of bytes.
-type sizeFlag int64
+// sizeFlag is a number of bytes, above zero unless zero means something.
+type sizeFlag struct {
+	value *int64
+	zero  bool
+}
 
 var sizeUnits = []struct {
 	name  string
@@ -150,21 +153,22 @@ var sizeUnits = []struct {
 
 func sizeVar(fs *pflag.FlagSet, p *int64, name string, def int64, usage string) {
 	*p = def
-	fs.Var((*sizeFlag)(p), name, usage)
+	fs.Var(&sizeFlag{p, def == 0}, name, usage)
 }
 
 func (s *sizeFlag) Type() string { return "size" }
 
 func (s *sizeFlag) String() string {
-	if *s == 0 {
+	if s.value == nil || *s.value == 0 {
 		return "0" // pflag takes it for no default
 	}
+	n := *s.value
 	for _, u := range slices.Backward(sizeUnits[:3]) {
-		if int64(*s) >= u.bytes && int64(*s)%u.bytes == 0 {
-			return strconv.FormatInt(int64(*s)/u.bytes, 10) + u.name
+		if n >= u.bytes && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.name
 		}
 	}
-	return strconv.FormatInt(int64(*s), 10) + "B"
+	return strconv.FormatInt(n, 10) + "B"
 }
 
 func (s *sizeFlag) Set(text string) error {
@@ -177,9 +181,9 @@ func (s *sizeFlag) Set(text string) error {
 		}
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
-	if err != nil || n <= 0 || n > (1<<62)/unit {
+	if err != nil || n < 0 || n == 0 && !s.zero || n > (1<<62)/unit {
 		return errors.New("want a size such as 64MiB or 1048576")
 	}
-	*s = sizeFlag(n * unit)
+	*s.value = n * unit
 	return nil
 }

@@ -40,10 +40,11 @@ var mayImport = map[string][]string{
 	"session/usage":       {"session", "translate", "translate/jsonrpc"},
 	"session/replay":      {"session", "translate", "translate/capture", "translate/operation", "translate/compare", "translate/jsonrpc"},
 	"session/ws":          {"translate/lines"},
+	"session/throttle":    {},
 	"session/record":      {"session", "translate", "translate/jsonrpc", "translate/capture"},
 	"upstream/child":      {},
 	"upstream":            {"session", "translate", "translate/jsonrpc", "translate/sse", "translate/lines", "session/ws", "upstream/child"},
-	"downstream":          {"session", "session/ws", "translate", "translate/jsonrpc", "translate/sse", "translate/lines"},
+	"downstream":          {"session", "session/throttle", "session/ws", "translate", "translate/jsonrpc", "translate/sse", "translate/lines"},
 	"cmd/peers":           {},
 	// The configuration file.
 	"cmd/taskbridge/config": {"translate"},

@@ -14,6 +14,7 @@ import (
 
 	"taskbridge/downstream"
 	"taskbridge/session"
+	"taskbridge/session/throttle"
 	"taskbridge/translate"
 	"taskbridge/upstream"
 )
@@ -35,6 +36,7 @@ type metrics struct {
 	streams    prometheus.Gauge
 	losses     *prometheus.CounterVec
 	dropped    *prometheus.CounterVec
+	limited    *prometheus.CounterVec
 	probes     *prometheus.CounterVec
 	upErrors   *prometheus.CounterVec
 	unrecorded prometheus.Counter
@@ -64,6 +66,7 @@ func newMetrics() *metrics {
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: "taskbridge_open_streams", Help: "Event streams open toward clients."}),
 		losses:  counter("taskbridge_translation_loss_total", "Things one revision says and the other cannot.", "what"),
 		dropped: counter("taskbridge_dropped_total", "Messages dropped because nobody waits for them.", "what"),
+		limited: counter("taskbridge_limited_total", "Work refused because a limit of its caller, or of all callers, is reached.", "limit"),
 		probes:  counter("taskbridge_upstream_probes_total", "Questions for the server's era, answered from memory or by a probe.", "era"),
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "taskbridge_record_dropped_total", Help: "Frames that were left out of the recording; the capture says where.",
@@ -80,7 +83,7 @@ func newMetrics() *metrics {
 		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.GoVersion},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, m.requests, m.duration, m.refused, m.streams, m.losses, m.dropped, m.probes, m.upErrors, m.unrecorded,
+	m.registry.MustRegister(info, m.requests, m.duration, m.refused, m.streams, m.losses, m.dropped, m.limited, m.probes, m.upErrors, m.unrecorded,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -158,6 +161,20 @@ func (m *metrics) Dropped(what string) {
 	}
 	m.mu.Unlock()
 	m.dropped.WithLabelValues(what).Inc()
+}
+
+// limits are the names Limited takes; others are one name.
+var limits = []string{
+	throttle.Rate, throttle.RateTotal, throttle.Bytes, throttle.InFlight,
+	"tasks", "sessions", "server_sessions", "streams", "links", "requests",
+}
+
+// Limited implements session.Metrics and downstream.Metrics.
+func (m *metrics) Limited(limit string) {
+	if !slices.Contains(limits, limit) {
+		limit = other
+	}
+	m.limited.WithLabelValues(limit).Inc()
 }
 
 // era counts an answer about the server's era.

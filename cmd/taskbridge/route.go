@@ -60,7 +60,7 @@ func (r *route) close() {
 // open makes the routes of a door what comes in by it.
 func (b *bridge) open(c *bridgeConfig, d *door) error {
 	common := downstream.Options{
-		Limits: downstream.Limits{Body: c.maxMessage}, Shared: b.shared,
+		Limits: downstream.Limits{Body: c.maxMessage}, Shared: b.shared, Limiter: b.limiter,
 		AllowedHosts: d.allowedHosts, AllowedOrigins: d.allowedOrigins, Loopback: d.loopback,
 		TrustedProxies: d.trusted, Logger: b.log, Tap: b.tap,
 	}
@@ -169,6 +169,18 @@ func (b *bridge) publish(c *bridgeConfig, r *route, o *downstream.Options) error
 // those are all who do not come through the trusted proxy, and they must not
 // use a credential that is the operator's.
 type verifiedOnly struct{ session.Hub }
+
+// TakesBatch implements session.Batcher.
+func (v verifiedOnly) TakesBatch(c session.Caller) bool {
+	b, ok := v.Hub.(session.Batcher)
+	return !ok || b.TakesBatch(c)
+}
+
+// Asked implements downstream.Asker.
+func (v verifiedOnly) Asked(c session.Caller) bool {
+	a, ok := v.Hub.(downstream.Asker)
+	return ok && a.Asked(c)
+}
 
 // Client implements session.Hub.
 func (v verifiedOnly) Client(ctx context.Context, in session.Inbound, s *session.ClientStream) {

@@ -268,14 +268,18 @@ func TestHeaders(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	for text, want := range map[string]int64{"1": 1, "1024B": 1024, "3KiB": 3 << 10, "64MiB": 64 << 20, "1GiB": 1 << 30, "2 MiB": 2 << 20} {
-		var s sizeFlag
-		if err := s.Set(text); err != nil || int64(s) != want {
-			t.Errorf("%s: %d, %v", text, s, err)
+		var n int64
+		if err := (&sizeFlag{value: &n}).Set(text); err != nil || n != want {
+			t.Errorf("%s: %d, %v", text, n, err)
 		}
 	}
 	for _, text := range []string{"", "0", "-1", "1.5MiB", "MiB", "9999999999999GiB", "1MB"} {
-		if err := new(sizeFlag).Set(text); err == nil {
+		if err := (&sizeFlag{value: new(int64)}).Set(text); err == nil {
 			t.Errorf("%q was taken", text)
 		}
+	}
+	n := int64(1)
+	if err := (&sizeFlag{&n, true}).Set("0"); err != nil || n != 0 {
+		t.Errorf("0 where it means something: %d, %v", n, err)
 	}
 }

@@ -25,6 +25,7 @@ import (
 type serveFlags struct {
 	upstreamFlags
 	policyFlags
+	limits limitFlags
 	recordFlags
 	logFlags
 	jwtFlags
@@ -90,6 +91,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.allowedHosts, "allowed-host", nil, "`HOST` clients may address us as, with or without port")
 	fs.StringArrayVar(&f.origin, "allowed-origin", nil, "browser `ORIGIN` that may send requests, as https://HOST")
 	f.policyFlags.register(fs)
+	f.limits.register(fs)
 	fs.BoolVar(&f.allowOpen, "allow-open", false, "let unverified callers use the credential given with --header")
 	durationVar(fs, &f.drainTimeout, "drain-timeout", 10*time.Second, "how long calls in flight may take after SIGTERM")
 	sizeVar(fs, &f.maxMessage, "max-message", 64<<20, "largest message, either way")
@@ -135,6 +137,7 @@ func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
 	c.routes = oneRoute(s, era, f.connectTimeout)
 	r := &c.routes[0]
 	r.path, r.ssePath, r.publicURL = f.path, ssePath, map[string]string{l.name: f.publicURL}
+	f.limits.apply(&c)
 	if err = f.policyFlags.apply(fs, &c); err != nil {
 		return c, err
 	}

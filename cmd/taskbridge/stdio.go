@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"taskbridge/downstream"
+	"taskbridge/session/throttle"
 	"taskbridge/translate"
 )
 
@@ -17,6 +18,7 @@ import (
 type stdioFlags struct {
 	upstreamFlags
 	policyFlags
+	limits limitFlags
 	recordFlags
 	logFlags
 
@@ -50,6 +52,7 @@ func (f *stdioFlags) register(fs *pflag.FlagSet) {
 	sizeVar(fs, &f.maxMessage, "max-message", 64<<20, "largest message, either way")
 	durationVar(fs, &f.drainTimeout, "drain-timeout", time.Second, "how long calls in flight may take after standard input has ended")
 	f.policyFlags.register(fs)
+	f.limits.register(fs)
 	f.recordFlags.register(fs)
 	f.logFlags.register(fs)
 }
@@ -71,6 +74,7 @@ func (a *app) stdio(ctx context.Context, f *stdioFlags, fs *pflag.FlagSet) error
 	era, _ := translate.ParseEra(f.era)
 	c := bridgeConfig{routes: oneRoute(s, era, f.connectTimeout), maxMessage: f.maxMessage, stdio: true}
 	c.routes[0].local = true
+	f.limits.apply(&c)
 	if err := f.policyFlags.apply(fs, &c); err != nil {
 		return err
 	}
@@ -96,7 +100,7 @@ func (a *app) stdio(ctx context.Context, f *stdioFlags, fs *pflag.FlagSet) error
 	defer catchBrokenPipes()()
 	err = downstream.ServeStdio(ctx, downstream.StdioOptions{
 		Hub: b.routes[0].hub, In: a.stdin, Out: a.stdout, MaxMessage: int(f.maxMessage), Budget: b.budget,
-		Drain: f.drainTimeout, Supported: b.routes[0].versions, Logger: log, Tap: b.tap,
+		Drain: f.drainTimeout, Supported: b.routes[0].versions, Logger: log, Tap: b.tap, Limiter: throttle.New(c.rates, 1),
 	})
 	return stdioFailure(err, s.shown)
 }

@@ -42,6 +42,7 @@ type lineMessage struct {
 	Error  *struct {
 		Code    int
 		Message string
+		Data    json.RawMessage
 	} `json:"error"`
 }
 

@@ -253,6 +253,9 @@ func (t *translation) Loss(what string) {
 // Dropped implements session.Metrics.
 func (t *translation) Dropped(string) {}
 
+// Limited implements session.Metrics.
+func (t *translation) Limited(string) {}
+
 // Frame implements session.Tap: what passes between the runners.
 func (t *translation) Frame(f translate.Frame) {
 	r := &capture.Record{
