@@ -134,3 +134,30 @@ func TestLeast(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// TestLineEnds: files of other systems mean the same, and their mistakes are in
+// the same places.
+func TestLineEnds(t *testing.T) {
+	for _, pattern := range []string{"testdata/good/*.yaml", "testdata/broken/*.yaml"} {
+		for name, src := range files(t, pattern) {
+			if strings.Contains(name, "control-character") || strings.Contains(name, "latin-1") {
+				continue
+			}
+			for what, other := range map[string]string{"CRLF": strings.ReplaceAll(string(src), "\n", "\r\n"), "BOM": "\uFEFF" + string(src)} {
+				f, problems := Parse(name, src, environment)
+				of, others := Parse(name, []byte(other), environment)
+				if (f == nil) != (of == nil) || !slices.Equal(problems, others) {
+					t.Errorf("%s with %s: %v\nwithout %v", name, what, others, problems)
+				}
+			}
+		}
+	}
+}
+
+// TestColumns are in characters, so that editors go there.
+func TestColumns(t *testing.T) {
+	_, problems := Parse("x.yaml", []byte("jwt-audience: [\"äöü\", '日本', *x]\nroutes: []\n"), environment)
+	if len(problems) != 1 || problems[0].Column != 29 {
+		t.Error(problems)
+	}
+}
