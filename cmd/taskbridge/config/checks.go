@@ -111,7 +111,7 @@ func (r *reader) checkRoutes(f *File) {
 				r.fits(indexed(at+".listeners", j), "%s is no listener; %s", r.shown(indexed(at+".listeners", j), l), r.listenersAre(f))
 				continue
 			}
-			if first, again := matches.twice(l+"\x00"+route.matchKey(), at); again {
+			if first, again := matches.twice(l+"\x00"+route.matchKey(route.Path), at); again {
 				r.fits(at, "takes the same requests as another route, %s; give one of them another path, host or match-headers", r.line(first))
 				break
 			}
@@ -128,13 +128,15 @@ func (r *reader) listenersAre(f *File) string {
 	return "there is " + oneOf(names)
 }
 
-func (route *Route) matchKey() string {
+// matchKey is equal for requests that cannot be told apart. A slash at the end
+// of a path does not count.
+func (route *Route) matchKey(path string) string {
 	var headers []string
 	for _, h := range route.Headers {
 		headers = append(headers, strings.ToLower(h.Name)+"\x01"+h.Value)
 	}
 	slices.Sort(headers)
-	return route.Path + "\x00" + route.Host + "\x00" + strings.Join(headers, "\x02")
+	return strings.TrimSuffix(path, "/") + "\x00" + route.Host + "\x00" + strings.Join(headers, "\x02")
 }
 
 // checkSSEPaths: paths of HTTP+SSE are no other's.
@@ -142,7 +144,7 @@ func (r *reader) checkSSEPaths(f *File) {
 	taken := firsts{}
 	for i, route := range f.Routes {
 		for _, l := range route.Listeners {
-			taken.twice(l+" "+route.Host+" "+route.Path, indexed("routes", i))
+			taken.twice(l+"\x00"+route.matchKey(route.Path), indexed("routes", i))
 		}
 	}
 	for i, route := range f.Routes {
@@ -152,7 +154,7 @@ func (r *reader) checkSSEPaths(f *File) {
 		at := indexed("routes", i)
 		for _, l := range route.Listeners {
 			for _, p := range []string{route.SSEPath, messagePath(route.SSEPath)} {
-				if first, again := taken.twice(l+" "+route.Host+" "+p, at); again && first != at {
+				if first, again := taken.twice(l+"\x00"+route.matchKey(p), at); again && first != at {
 					r.fits(at+".sse-path", "%s, or message beside it, is a path of another route, %s; give it another, or off", r.shown(at+".sse-path", route.SSEPath), r.line(first))
 					break
 				}
