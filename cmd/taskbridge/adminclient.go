@@ -37,6 +37,8 @@ type adminVerb struct {
 	// show writes the answer for people; without it, or with --json, the JSON is
 	// shown.
 	show func(w io.Writer, answer []byte) error
+	// judge, after that, says whether what was asked came out as wished.
+	judge func(answer []byte) error
 }
 
 // adminVerbs are the verbs of the admin command; each is made anew for a
@@ -44,7 +46,7 @@ type adminVerb struct {
 func adminVerbs() []adminVerb {
 	named := func(names []string) any { return map[string]string{"name": names[0]} }
 	return []adminVerb{
-		{use: "report", short: "Who still needs the legacy dialect", method: http.MethodGet, path: "/report"},
+		reportVerb(),
 		{use: "status", short: "Routes and servers, and what is under way", method: http.MethodGet, path: "/status"},
 		{use: "drain NAME", short: "Give a server no new work", args: 1, method: http.MethodPost, path: "/drain", body: named},
 		{use: "undrain NAME", short: "Give it work again", args: 1, method: http.MethodPost, path: "/undrain", body: named},
@@ -146,9 +148,13 @@ func (a *app) adminAsk(ctx context.Context, c *adminClient, v adminVerb, fs *pfl
 		return err
 	}
 	if v.show != nil && !c.asJSON {
-		return v.show(a.stdout, raw)
+		err = v.show(a.stdout, raw)
+	} else {
+		_, err = a.stdout.Write(raw)
 	}
-	_, err = a.stdout.Write(raw)
+	if err == nil && v.judge != nil {
+		err = v.judge(raw)
+	}
 	return err
 }
 

@@ -69,7 +69,11 @@ func (s *backend) wire(b *bridge, c *bridgeConfig, r *routeConfig) error {
 	s.faces = faces{upstream.NewEras(eo), b.metrics}
 	policy := r.policy
 	policy.Version, policy.MessageLimit = info.Version, c.maxMessage
+	if b.usage != nil {
+		s.faces = watchedFaces{s.faces, r.name, s.owner, b.usage}
+	}
 	o := session.Options{
+		Route: r.name, Observers: b.observers(),
 		Store: b.store, Counts: b.store, Dialer: dialer, Faces: s.faces, Handles: b.handles,
 		Upstream: s.owner, Policy: policy, Credentials: b.creds, Held: b.held, Logger: b.log,
 	}

@@ -12,6 +12,7 @@ import (
 	"taskbridge/session/memory"
 	"taskbridge/session/record"
 	"taskbridge/session/throttle"
+	"taskbridge/session/usage"
 )
 
 // bridge is a proxy: what a process has once, its routes with the servers
@@ -29,6 +30,7 @@ type bridge struct {
 	record  *record.Recorder  // nil: nothing is recorded
 	metrics *metrics          // nil: none
 	who     *callers          // nil: no tokens are verified
+	usage   *usage.Recorder   // nil: nobody asks who speaks what
 
 	routes []*route
 	doors  []*door // none with stdio
@@ -64,6 +66,11 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) (err error) {
 		}
 		b.tap = tee(b.tap, b.record)
 	}
+	if c.usage {
+		if err := b.startUsage(ctx, c.usageFlush); err != nil {
+			return err
+		}
+	}
 	for i := range c.routes {
 		r, err := b.newRoute(&c, &c.routes[i])
 		if err != nil {
@@ -71,6 +78,7 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) (err error) {
 		}
 		b.routes = append(b.routes, r)
 	}
+	b.countRoutes()
 	if c.stdio {
 		return nil
 	}
@@ -153,6 +161,7 @@ func (b *bridge) close() {
 		r.close()
 	}
 	b.who.close()
+	b.closeUsage()
 	b.store.Close()
 	if b.record != nil {
 		if err := b.record.Close(); err != nil {

@@ -29,6 +29,10 @@ type bridgeConfig struct {
 
 	admin *adminPlace // nil: there is no admin address
 
+	// usage: who speaks which dialect is counted, for the report.
+	usage      bool
+	usageFlush time.Duration // 0: the default
+
 	log     *slog.Logger
 	tap     session.Tap   // nil: none
 	record  *recordConfig // nil: nothing is recorded

@@ -268,6 +268,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	defer closeLog()
 	manager := newNotifier(log)
 	c.log, c.tap, c.metrics = log, debugTap(log), newMetrics()
+	// Where the state is this process's alone and nobody can ask it, nothing is
+	// counted.
+	c.usage = c.admin != nil || f.state != "memory"
 	b, err := newBridge(ctx, c)
 	if err != nil {
 		return usagef("%w", err)
@@ -279,6 +282,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	}
 	ln, scheme := encrypted(ln, secure)
 	admin := newAdmin(adminOptions{unready: b.unready, metrics: c.metrics, log: log}.at(c.admin))
+	if b.usage != nil {
+		b.serveReport(admin)
+	}
 	stopAdmin, err := a.startAdmin(ctx, c.admin, fs, secure, admin)
 	if err != nil {
 		ln.Close()

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"taskbridge/session"
+	"taskbridge/session/usage"
+)
+
+// startUsage begins to count who speaks which dialect.
+func (b *bridge) startUsage(ctx context.Context, flush time.Duration) (err error) {
+	b.usage, err = usage.New(ctx, usage.Options{Store: b.store, Mask: b.handles.Mask, Sessions: b.openSessions, Logger: b.log, Flush: flush})
+	return err
+}
+
+// countRoutes tells the report which routes are served from now on.
+func (b *bridge) countRoutes() {
+	if b.usage == nil {
+		return
+	}
+	var names []string
+	for _, r := range b.routes {
+		names = append(names, r.name)
+	}
+	b.usage.SetRoutes(names)
+}
+
+// usageClose is how long the last counters may take to their store.
+const usageClose = 5 * time.Second
+
+func (b *bridge) closeUsage() {
+	if b.usage == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), usageClose)
+	defer cancel()
+	if err := b.usage.Close(ctx); err != nil {
+		b.log.Warn("the last usage counters were not stored", "err", err)
+	}
+}
+
+// openSessions are the legacy sessions open on a route.
+func (b *bridge) openSessions(ctx context.Context, name string) (list []session.LegacySession, err error) {
+	for _, r := range b.routes {
+		if r.name != name {
+			continue
+		}
+		for _, s := range r.servers {
+			err = errors.Join(err, s.runner.LegacySessions(ctx, func(l session.LegacySession) bool {
+				list = append(list, l)
+				return true
+			}))
+		}
+	}
+	return list, err
+}
+
+// observers hear what clients ask.
+func (b *bridge) observers() (list []session.Observer) {
+	if b.usage != nil {
+		list = append(list, b.usage)
+	}
+	return list
+}
+
+// watchedFaces tells the report what a server was found to speak.
+type watchedFaces struct {
+	session.Faces
+	route, upstream string
+	usage           *usage.Recorder
+}
+
+// Face implements session.Faces.
+func (w watchedFaces) Face(ctx context.Context, target session.Target) (session.Face, error) {
+	f, err := w.Faces.Face(ctx, target)
+	if err == nil {
+		w.usage.Face(w.route, w.upstream, f)
+	}
+	return f, err
+}
+
+// serveReport adds GET /report?window=168h&route=NAME to the admin API.
+func (b *bridge) serveReport(m *adminServer) {
+	m.get("/report", func(r *http.Request) (any, error) {
+		window := usage.DefaultWindow
+		if text := r.URL.Query().Get("window"); text != "" {
+			d, err := time.ParseDuration(text)
+			if err != nil || d <= 0 || d > usage.MaxWindow {
+				return nil, adminErrorf(http.StatusBadRequest, "window %q: want a duration of at most %s, such as 168h", showText(text, maxShown), usage.Duration(usage.MaxWindow))
+			}
+			window = d
+		}
+		route := r.URL.Query().Get("route")
+		rep, err := b.usage.Report(r.Context(), window, route)
+		if err != nil {
+			return nil, fmt.Errorf("make the report: %w", err)
+		}
+		if route != "" && len(rep.Routes) == 0 {
+			return nil, adminErrorf(http.StatusNotFound, "there is no route %q", showText(route, maxShown))
+		}
+		return rep, nil
+	})
+}
