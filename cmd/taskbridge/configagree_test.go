@@ -43,7 +43,7 @@ func TestConfigDefaults(t *testing.T) {
 			t.Errorf("--%s is %s by default, in a file it is %s", flag, def, value)
 		}
 	}
-	if got := (*sizeFlag)(&f.MaxMessage).String(); got != fs.Lookup("max-message").DefValue {
+	if got := (&sizeFlag{value: &f.MaxMessage}).String(); got != fs.Lookup("max-message").DefValue {
 		t.Errorf("max-message %s", got)
 	}
 	if u.MaxChildren != 32 || fs.Lookup("max-children").DefValue != "32" {
