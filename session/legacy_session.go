@@ -478,7 +478,8 @@ func (s *legacySession) end(x *Exec, lost bool) {
 		return
 	}
 	x.Do(counted(countSessions, s.Limit, -1)...)
-	x.Do(Del{Key: "askseq/" + s.ID}, DropLogs{Session: s.ID}, Closed{x.r.describe(s)})
+	x.Do(Del{Key: "askseq/" + s.ID}, DropLogs{Session: s.ID})
+	s.closed(x)
 	for _, g := range s.Gets {
 		x.Do(Send{Stream: g, Out: Out{Final: true}})
 	}

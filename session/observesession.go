@@ -44,6 +44,14 @@ func (r *Runner) sessionOver(s LegacySession) {
 	}
 }
 
+// closed says that s has ended; a part of a session that is bound to another
+// upstream was never told of.
+func (s *legacySession) closed(x *Exec) {
+	if s.Guest == "" {
+		x.Do(Closed{x.r.describe(s)})
+	}
+}
+
 // LegacySessions calls f with each legacy session that is open, of all runners
 // on the store, until f returns false. It reads them all: not for each request.
 func (r *Runner) LegacySessions(ctx context.Context, f func(LegacySession) bool) error {
@@ -58,7 +66,7 @@ func (r *Runner) LegacySessions(ctx context.Context, f func(LegacySession) bool)
 		for _, e := range list {
 			after = e.Key
 			var s legacySession
-			if strings.Contains(e.Key[len(prefix):], "/") || json.Unmarshal(e.Value, &s) != nil || s.Phase != sessionReady {
+			if strings.Contains(e.Key[len(prefix):], "/") || json.Unmarshal(e.Value, &s) != nil || s.Phase != sessionReady || s.Guest != "" {
 				continue
 			}
 			if !f(r.describe(&s)) {

@@ -280,7 +280,7 @@ func (rt *Route) Client(ctx context.Context, in Inbound, s *ClientStream) {
 // from the table, and what it had with it.
 func (rt *Route) lead(ctx context.Context, m *member, in Inbound, s *ClientStream) {
 	if m == nil {
-		rt.noUpstream(in, s)
+		rt.noUpstream(rt.table.Load(), in, s)
 		return
 	}
 	if !m.take(ctx, in, s) {
@@ -289,8 +289,8 @@ func (rt *Route) lead(ctx context.Context, m *member, in Inbound, s *ClientStrea
 }
 
 // noUpstream: all that could take new work are to be emptied.
-func (rt *Route) noUpstream(in Inbound, s *ClientStream) {
-	s.Send(refusal(in.Caller.Era, messageID(in.Frame.Msg), translate.CondDraining,
+func (rt *Route) noUpstream(t *routeTable, in Inbound, s *ClientStream) {
+	t.all[0].refuse(in, s, refusal(in.Caller.Era, messageID(in.Frame.Msg), translate.CondDraining,
 		"no server of this route takes new work now: they are being drained or have no share; what has begun goes on; try again later", nil))
 }
 

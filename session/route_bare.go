@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -20,7 +21,7 @@ const maxBare = 1000
 // one, the server's word is about this caller.
 func (rt *Route) bareTask(t *routeTable, c Caller, id string) bool {
 	return id != "" && len(id) <= maxTaskHandle && !c.Open && !rt.handles.IsHandle(id) &&
-		!t.all[0].runner.policy().SealSameEra
+		slices.ContainsFunc(t.all, func(u *member) bool { return !u.runner.policy().SealSameEra })
 }
 
 // remembered is the member known to have a task of a server's own id.
@@ -40,7 +41,7 @@ func (rt *Route) lookFor(ctx context.Context, t *routeTable, home *member, sess 
 	ctx, cancel := context.WithTimeout(ctx, guestPatience)
 	defer cancel()
 	for _, u := range rt.lookOrder(t, home) {
-		if u.runner.gaveHandle(owner, id) || !rt.speaks(ctx, u, in.Caller) {
+		if u.runner.policy().SealSameEra || u.runner.gaveHandle(owner, id) || !rt.speaks(ctx, u, in.Caller) {
 			continue // its client knows the handle; or it never gave ids like that
 		}
 		opened := false

@@ -162,7 +162,7 @@ func (rt *Route) requestOwner(ctx context.Context, t *routeTable, home *member, 
 			continue
 		}
 		if refused := rt.openGuest(ctx, home, u, sess, in.Caller); refused != nil {
-			s.Send(refused.answer(in.Caller.Era, m.ID))
+			home.refuse(in, s, refused.answer(in.Caller.Era, m.ID))
 			return nil, in, false
 		}
 		home.runner.touch(sess)

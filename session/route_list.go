@@ -40,7 +40,7 @@ func (rt *Route) list(ctx context.Context, t *routeTable, home *member, sess *le
 	}
 	if at != home {
 		if refused := rt.openGuest(ctx, home, at, sess, in.Caller); refused != nil {
-			s.Send(refused.answer(in.Caller.Era, m.ID))
+			home.refuse(in, s, refused.answer(in.Caller.Era, m.ID))
 			return nil, in, false
 		}
 		home.runner.touch(sess)

@@ -65,7 +65,7 @@ func (rt *Route) listen(ctx context.Context, t *routeTable, in Inbound, s *Clien
 	parts := rt.listenParts(ctx, t, in)
 	switch len(parts) {
 	case 0:
-		rt.noUpstream(in, s)
+		rt.noUpstream(t, in, s)
 		return
 	case 1:
 		rt.lead(ctx, parts[0].at, in, s)

@@ -106,6 +106,12 @@ func (m *member) take(ctx context.Context, in Inbound, s *ClientStream) bool {
 	return true
 }
 
+// refuse answers a message that reaches no runner; observers hear of it.
+func (m *member) refuse(in Inbound, s *ClientStream, out Out) {
+	m.runner.observe(in, s)
+	s.Send(out)
+}
+
 // end closes the member.
 func (m *member) end() {
 	m.closing.Store(true)

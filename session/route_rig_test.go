@@ -29,6 +29,7 @@ type routeRig struct {
 	policy  session.Policy
 	ups     []session.RouteUpstream
 	closed  map[string]int
+	started []*session.Runner
 	mu      sync.Mutex
 }
 
@@ -63,6 +64,9 @@ func (rig *routeRig) up(s *routeServer, weight int, pins ...session.Pin) session
 		Start: func() (*session.Runner, func(), error) {
 			r, err := session.New(session.Options{Store: session.PrefixStore(rig.store, fmt.Sprintf("u/%s/%p/", name, s)), Dialer: s, Faces: s, Handles: rig.handles,
 				Upstream: name, Policy: rig.policy, Process: rig.proc, Credentials: creds, Logger: rig.logger()})
+			rig.mu.Lock()
+			rig.started = append(rig.started, r)
+			rig.mu.Unlock()
 			return r, func() {
 				rig.mu.Lock()
 				defer rig.mu.Unlock()

@@ -222,6 +222,12 @@ func (s *routeServer) serve(st *routeStream, m *jsonrpc.Message) bool {
 		return reply(`{"tasks":[` + strings.Join(list, ",") + `]}`)
 	}
 	id, _ := m.At("params", "taskId").Str()
+	switch {
+	case s.era == translate.Modern && m.Method == "tasks/result":
+		return refuse(-32601)
+	case s.era == translate.Legacy && m.Method == "tasks/cancel" && translate.Terminal(s.tasks[id]):
+		return refuse(-32602)
+	}
 	if s.tasks[id] == "" {
 		return refuse(-32602)
 	}
