@@ -404,7 +404,7 @@ func (s *legacySession) serverEnd(x *Exec, ev Event) {
 
 // refused: the session does not come to be.
 func (s *legacySession) refused(x *Exec, out Out) {
-	x.Do(counted(countSessions, s.Limit, -1)...)
+	s.uncount(x)
 	x.Do(Send{Stream: s.Waiting.Stream, Out: out}, Done{})
 }
 
@@ -471,13 +471,20 @@ func (s *legacySession) idle(x *Exec) {
 	x.Do(Done{})
 }
 
+// uncount: the session takes no place any more.
+func (s *legacySession) uncount(x *Exec) {
+	if s.Guest == "" {
+		x.Do(counted(countSessions, s.Limit, -1)...)
+	}
+}
+
 // end closes what hangs on the session. A server's own session goes with it,
 // unless the server has lost it.
 func (s *legacySession) end(x *Exec, lost bool) {
 	if s.Phase != sessionReady {
 		return
 	}
-	x.Do(counted(countSessions, s.Limit, -1)...)
+	s.uncount(x)
 	x.Do(Del{Key: "askseq/" + s.ID}, DropLogs{Session: s.ID})
 	s.closed(x)
 	for _, g := range s.Gets {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"taskbridge/translate"
@@ -78,16 +79,9 @@ func (r *Runner) Asked(c Caller) bool {
 	return r.has(opKey(OpID("pass:" + sess.ID + ":")))
 }
 
-// Asked is Runner.Asked of the runner that has the session.
+// Asked is Runner.Asked of all runners that have the session or a part of it.
 func (rt *Route) Asked(c Caller) bool {
-	t := rt.table.Load()
-	m := t.sole
-	if m == nil {
-		if m, _ = rt.home(t, c.Session); m == nil {
-			return false
-		}
-	}
-	return m.runner.Asked(c)
+	return slices.ContainsFunc(rt.table.Load().all, func(m *member) bool { return m.runner.Asked(c) })
 }
 
 // counted moves both counters of a kind.

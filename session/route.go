@@ -65,6 +65,8 @@ type RouteUpstream struct {
 	Health Health
 	// Policy is the route's. SealRoute and Asker are set here.
 	Policy Policy
+	// Look, if not nil, asks whether the server is there, for Health.Interval.
+	Look func(ctx context.Context) error
 	// Start makes the Runner, once for each Name and Key while that is in use.
 	// end, which may be nil, is called after the Runner was closed.
 	Start func() (r *Runner, end func(), err error)
@@ -189,6 +191,7 @@ func (rt *Route) Update(ups []RouteUpstream) error {
 	}
 	for i, e := range t.entries {
 		e.health, e.show = ups[i].Health.withDefaults(), shownName(ups[i])
+		e.look.Store(&ups[i].Look)
 		e.retired.Store(false)
 		e.setPolicy(ups[i].Policy, rt.several)
 	}
@@ -199,6 +202,9 @@ func (rt *Route) Update(ups []RouteUpstream) error {
 	rt.table.Store(t)
 	if len(t.retired) > 0 {
 		rt.sweepSoon()
+	}
+	for _, e := range t.entries {
+		e.lookSoon()
 	}
 	return nil
 }

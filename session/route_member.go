@@ -25,6 +25,9 @@ type member struct {
 	retired  atomic.Bool // no longer configured
 	former   atomic.Bool // it had the route for itself
 
+	look    atomic.Pointer[func(ctx context.Context) error]
+	looking atomic.Bool // the next look is due some time
+
 	users   atomic.Int64 // messages being handed over
 	closing atomic.Bool
 	once    sync.Once
@@ -34,6 +37,7 @@ type member struct {
 	fails   int // in a row
 	ejected int // times in a row
 	until   time.Time
+	passes  int // good looks in a row
 }
 
 // Health says when an upstream gets no new work for a while. The zero value
@@ -45,6 +49,13 @@ type Health struct {
 	// EjectFor is how long it gets none, twice as long each time it fails again
 	// at once, up to 5 min. 10 s.
 	EjectFor time.Duration
+	// Interval is between looks at the server where RouteUpstream.Look can; 0: it
+	// is not looked at. A look that fails counts like an exchange that did.
+	Interval time.Duration
+	// Timeout is of one look. 5 s.
+	Timeout time.Duration
+	// PassAfter good looks in a row end an ejection early. 2.
+	PassAfter int
 }
 
 const maxEject = 5 * time.Minute
@@ -55,6 +66,12 @@ func (h Health) withDefaults() Health {
 	}
 	if h.EjectFor <= 0 {
 		h.EjectFor = 10 * time.Second
+	}
+	if h.Timeout <= 0 {
+		h.Timeout = 5 * time.Second
+	}
+	if h.PassAfter <= 0 {
+		h.PassAfter = 2
 	}
 	return h
 }
@@ -147,6 +164,44 @@ func (m *member) heard(ok bool) {
 	pause := min(m.rules.EjectFor<<min(m.ejected, 10), maxEject)
 	m.ejected, m.until = m.ejected+1, now.Add(pause)
 	m.rt.log.Warn("an upstream gets no new work: it cannot be reached or answers with 5xx", "route", m.rt.name, "upstream", m.name, "failures", m.fails, "for", pause)
+}
+
+// lookSoon has the server looked at again and again while that is configured.
+func (m *member) lookSoon() {
+	m.mu.Lock()
+	rules := m.rules
+	m.mu.Unlock()
+	look := *m.look.Load()
+	if rules.Interval <= 0 || look == nil || m.closing.Load() || m.retired.Load() || m.looking.Swap(true) {
+		return
+	}
+	m.rt.clock.AfterFunc(rules.Interval, func() {
+		m.rt.later(func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, rules.Timeout)
+			err := look(ctx)
+			cancel()
+			if m.rt.ctx.Err() != nil {
+				return
+			}
+			m.heard(err == nil)
+			m.passed(err == nil)
+			m.looking.Store(false)
+			m.lookSoon()
+		})
+	})
+}
+
+// passed ends an ejection after enough good looks.
+func (m *member) passed(ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.passes++; !ok {
+		m.passes = 0
+	}
+	if m.passes >= m.rules.PassAfter && m.ejected > 0 {
+		m.ejected, m.until = 0, time.Time{}
+		m.rt.log.Info("an upstream is back: it answers when it is looked at", "route", m.rt.name, "upstream", m.name)
+	}
 }
 
 // others says whether another upstream takes new work by weight: the last one

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -318,6 +319,41 @@ func TestRouteEjects(t *testing.T) {
 		}
 		if s := rig.route.Status()[0]; s.State != session.StateActive || s.Failures != 0 {
 			t.Errorf("status %+v", s)
+		}
+	}, a, b)
+}
+
+// Looks notice what no request does, and end an ejection early.
+func TestRouteLooks(t *testing.T) {
+	a, b := newRouteServer("a", translate.Modern), newRouteServer("b", translate.Modern)
+	routed(t, func(t *testing.T, rig *routeRig) {
+		up, looks := rig.up(a, 1), 0
+		up.Health = session.Health{FailAfter: 3, EjectFor: time.Minute, Interval: time.Second}
+		up.Look = func(ctx context.Context) (err error) {
+			a.with(func() {
+				looks++
+				if a.down {
+					err = errors.New("down")
+				}
+			})
+			return err
+		}
+		rig.update(up, rig.ups[1])
+		a.with(func() { a.down = true })
+		time.Sleep(3500 * time.Millisecond)
+		if s := rig.route.Status()[0]; s.State != session.StateEjected || looks != 3 {
+			t.Errorf("after %d failed looks: %+v", looks, s)
+		}
+		a.with(func() { a.down = false })
+		time.Sleep(2 * time.Second)
+		if s := rig.route.Status()[0]; s.State != session.StateActive {
+			t.Errorf("after two good looks: %+v", s)
+		}
+		up.Health.Interval = 0
+		rig.update(up, rig.ups[1])
+		time.Sleep(10 * time.Second)
+		if looks > 6 {
+			t.Errorf("it is still looked at: %d", looks)
 		}
 	}, a, b)
 }

@@ -146,17 +146,20 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 }
 
 // openSession: a legacy client's initialize. Its session is counted before it
-// is there, so that many at once do not pass the limit.
+// is there, so that many at once do not pass the limit; a part of one that is
+// bound to another upstream is none of its own.
 func (r *Runner) openSession(ctx context.Context, in Inbound, s *ClientStream) {
 	key := r.limitKey(in.Caller)
-	if !r.take(countSessions, key, r.policy().Sessions) {
+	if in.guest == nil && !r.take(countSessions, key, r.policy().Sessions) {
 		r.metrics.Limited(countSessions)
 		s.Send(tooMany(translate.Legacy, messageID(in.Frame.Msg), countSessions, "too many sessions; end some with DELETE or try again later"))
 		return
 	}
 	face, ok := r.face(ctx, in, s)
 	if !ok {
-		r.give(countSessions, key)
+		if in.guest == nil {
+			r.give(countSessions, key)
+		}
 		return
 	}
 	s.seen.up(face)
