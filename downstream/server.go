@@ -68,6 +68,10 @@ func (s *Server) draining() bool { return s.drain.Load() }
 // Shutdown is that of a Front with this server alone.
 func (s *Server) Shutdown(ctx context.Context) error { return s.alone().Shutdown(ctx) }
 
+// Leave ends in order what the server has under way, as Shutdown does: it was
+// taken out of its Front and is not coming back. It waits for nothing.
+func (s *Server) Leave() { s.beginDrain() }
+
 // beginDrain refuses new requests and ends what has no end of its own.
 func (s *Server) beginDrain() {
 	s.drain.Store(true)

@@ -19,7 +19,14 @@ const redacted = "[redacted]"
 // used principal leaves first; its operations then wait for its next request.
 // Safe for concurrent use.
 type Credentials struct {
-	held *lru.Cache[Principal, http.Header]
+	held *lru.Cache[holder, http.Header]
+	at   string
+}
+
+// holder is whose credential it is, and where it was shown.
+type holder struct {
+	at string
+	p  Principal
 }
 
 // NewCredentials returns a holder for at most max principals (max <= 0:
@@ -28,12 +35,18 @@ func NewCredentials(max int) *Credentials {
 	if max <= 0 {
 		max = DefaultCredentials
 	}
-	c, err := lru.New[Principal, http.Header](max)
+	c, err := lru.New[holder, http.Header](max)
 	if err != nil {
 		panic("session: " + err.Error()) // only for a size that is not positive
 	}
 	return &Credentials{held: c}
 }
+
+// At is the same holder for what is shown at another place, a route say: what
+// was shown at one is not found at another, where it may be meant for nobody
+// (2026-07-28 basic/authorization, Token Audience Binding). The bound is that of
+// all places together.
+func (c *Credentials) At(place string) *Credentials { return &Credentials{held: c.held, at: place} }
 
 // Put holds h, of which it keeps a copy, as p's newest credential. Nothing is
 // held for the zero Principal: all callers without identity would share it.
@@ -46,20 +59,20 @@ func (c *Credentials) Put(p Principal, h http.Header) {
 	if h == nil {
 		h = http.Header{}
 	}
-	c.held.Add(p, h)
+	c.held.Add(holder{c.at, p}, h)
 }
 
 // Get returns a copy of p's newest credential; false means that p must come
 // again.
 func (c *Credentials) Get(p Principal) (http.Header, bool) {
-	h, ok := c.held.Get(p)
+	h, ok := c.held.Get(holder{c.at, p})
 	return h.Clone(), ok
 }
 
 // Delete forgets p's credential.
-func (c *Credentials) Delete(p Principal) { c.held.Remove(p) }
+func (c *Credentials) Delete(p Principal) { c.held.Remove(holder{c.at, p}) }
 
-// Len is how many principals' credentials are held.
+// Len is how many principals' credentials are held, at all places.
 func (c *Credentials) Len() int { return c.held.Len() }
 
 // String says nothing. So do the methods below.

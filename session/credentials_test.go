@@ -49,6 +49,11 @@ func TestCredentials(t *testing.T) {
 	if _, ok := c.Get(alice); ok {
 		t.Fatal("deleted one is there")
 	}
+	other := c.At("elsewhere")
+	other.Put(bob, http.Header{"Authorization": {"Bearer for elsewhere"}})
+	if got, _ := c.Get(bob); got.Get("Authorization") != "" || c.Len() != 2 {
+		t.Fatalf("what was shown elsewhere is found here: %v, %d held", got, c.Len())
+	}
 	d := session.NewCredentials(0)
 	for i := range session.DefaultCredentials + 5 {
 		d.Put(session.Principal(fmt.Sprint(i)), nil)

@@ -288,12 +288,21 @@ func LoadStateKey(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state key %w", err)
 	}
+	key, err := ParseStateKey(raw)
+	if err != nil {
+		return nil, fmt.Errorf("state key %s: %w", path, err)
+	}
+	return key, nil
+}
+
+// ParseStateKey reads what a key file holds, wherever it comes from.
+func ParseStateKey(raw []byte) ([]byte, error) {
 	key := decodeStateKey(raw)
 	if len(key) == 0 {
-		return nil, fmt.Errorf("state key %s: is empty; make one with: openssl rand -hex %d", path, MinStateKey)
+		return nil, fmt.Errorf("is empty; make one with: openssl rand -hex %d", MinStateKey)
 	}
 	if len(key) < MinStateKey {
-		return nil, fmt.Errorf("state key %s: has %d bytes, at least %d are needed; make one with: openssl rand -hex %d", path, len(key), MinStateKey, MinStateKey)
+		return nil, fmt.Errorf("has %d bytes, at least %d are needed; make one with: openssl rand -hex %d", len(key), MinStateKey, MinStateKey)
 	}
 	return key, nil
 }

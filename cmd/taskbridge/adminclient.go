@@ -47,10 +47,10 @@ func adminVerbs() []adminVerb {
 	named := func(names []string) any { return map[string]string{"name": names[0]} }
 	return []adminVerb{
 		reportVerb(),
-		{use: "status", short: "Routes and servers, and what is under way", method: http.MethodGet, path: "/status"},
-		{use: "drain NAME", short: "Give a server no new work", args: 1, method: http.MethodPost, path: "/drain", body: named},
-		{use: "undrain NAME", short: "Give it work again", args: 1, method: http.MethodPost, path: "/undrain", body: named},
-		{use: "reload", short: "Read the configuration file again", method: http.MethodPost, path: "/reload"},
+		{use: "status", short: "Routes and servers, and what is under way", method: http.MethodGet, path: "/status", show: showStatus},
+		{use: "drain NAME", short: "Give a server no new work", args: 1, method: http.MethodPost, path: "/drain", body: named, show: showServer},
+		{use: "undrain NAME", short: "Give it work again", args: 1, method: http.MethodPost, path: "/undrain", body: named, show: showServer},
+		{use: "reload", short: "Read the configuration file again", method: http.MethodPost, path: "/reload", show: showReload},
 	}
 }
 

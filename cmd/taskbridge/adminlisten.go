@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -88,7 +87,7 @@ func readToken(path string) (string, error) {
 
 // listen opens the listener. Off this machine it is encrypted where clients are,
 // with the same certificate.
-func (p *adminPlace) listen(ctx context.Context, c *tls.Config) (ln net.Listener, shown string, err error) {
+func (p *adminPlace) listen(ctx context.Context, current func() *keyPair) (ln net.Listener, shown string, err error) {
 	if p.socket != "" {
 		ln, err := listenUnix(ctx, p.socket)
 		return ln, unixPrefix + p.socket, err
@@ -96,11 +95,10 @@ func (p *adminPlace) listen(ctx context.Context, c *tls.Config) (ln net.Listener
 	if ln, err = listen(ctx, p.address, p.local); err != nil {
 		return nil, "", err
 	}
-	if p.local {
-		c = nil
+	if p.local || current == nil {
+		return ln, "http://" + ln.Addr().String(), nil
 	}
-	ln, scheme := encrypted(ln, c)
-	return ln, scheme + "://" + ln.Addr().String(), nil
+	return encrypted(ln, current), "https://" + ln.Addr().String(), nil
 }
 
 // maxSocketPath: longer names do not fit into an address.
@@ -170,7 +168,7 @@ func listen(ctx context.Context, addr string, local bool) (net.Listener, error) 
 
 // startAdmin starts the admin server where one is wanted. It goes on answering
 // while work drains, and ends with the returned function.
-func (a *app) startAdmin(ctx context.Context, p *adminPlace, fs *pflag.FlagSet, secure *tls.Config, m *adminServer) (func(), error) {
+func (a *app) startAdmin(ctx context.Context, p *adminPlace, fs *pflag.FlagSet, secure func() *keyPair, m *adminServer) (func(), error) {
 	if p == nil {
 		return func() {}, nil
 	}
@@ -180,7 +178,7 @@ func (a *app) startAdmin(ctx context.Context, p *adminPlace, fs *pflag.FlagSet, 
 	}
 	ln, shown, err := p.listen(ctx, secure)
 	if err != nil {
-		return nil, listenError(fs, "admin", err)
+		return nil, listenError(where(fs, "admin"), err)
 	}
 	if !p.local && secure == nil {
 		m.o.log.Warn("the admin token is sent unencrypted; put a front end with TLS before the admin address, or give --tls-cert", "address", ln.Addr().String())

@@ -26,16 +26,16 @@ type backend struct {
 }
 
 // newBackend wires a server. Nothing is sent to it yet.
-func (b *bridge) newBackend(c *bridgeConfig, r *routeConfig, u *upstreamConfig) (*backend, error) {
+func (b *bridge) newBackend(c *bridgeConfig, r *route, u *upstreamConfig, policy session.Policy) (*backend, error) {
 	s := &backend{upstreamConfig: *u}
-	if err := s.wire(b, c, r); err != nil {
+	if err := s.wire(b, c, r, policy); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *backend) wire(b *bridge, c *bridgeConfig, r *routeConfig) error {
+func (s *backend) wire(b *bridge, c *bridgeConfig, r *route, policy session.Policy) error {
 	info := buildInfo()
 	if err := s.newDialer(b, c.maxMessage, r.local, "taskbridge/"+info.Version); err != nil {
 		return err
@@ -67,15 +67,13 @@ func (s *backend) wire(b *bridge, c *bridgeConfig, r *routeConfig) error {
 		}
 	}
 	s.faces = faces{upstream.NewEras(eo), b.metrics}
-	policy := r.policy
-	policy.Version, policy.MessageLimit = info.Version, c.maxMessage
 	if b.usage != nil {
 		s.faces = watchedFaces{s.faces, r.name, s.owner, b.usage}
 	}
 	o := session.Options{
 		Route: r.name, Observers: b.observers(),
-		Store: b.store, Counts: b.store, Dialer: dialer, Faces: s.faces, Handles: b.handles,
-		Upstream: s.owner, Policy: policy, Credentials: b.creds, Held: b.held, Logger: b.log,
+		Store: b.storeAt(s.prefix), Counts: b.countsOf(r), Dialer: dialer, Faces: s.faces, Handles: b.handles, Process: b.process,
+		Upstream: s.owner, Policy: policy, Credentials: b.creds.At(r.name), Held: b.held, Logger: b.log,
 	}
 	if b.metrics != nil {
 		o.Metrics = b.metrics
@@ -142,11 +140,9 @@ func (s *backend) unready() string {
 	return ""
 }
 
-// close releases what newBackend made, as far as it came.
+// close releases what newBackend made, as far as it came, once its runner is
+// closed.
 func (s *backend) close() {
-	if s.runner != nil {
-		s.runner.Close()
-	}
 	if s.transport != nil {
 		s.transport.Close()
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
+	"sync"
 	"time"
 
 	"taskbridge/downstream"
@@ -21,6 +24,7 @@ type bridge struct {
 	log     *slog.Logger
 	store   *memory.Store
 	handles *session.Handles
+	process *session.Process
 	creds   *session.Credentials
 	held    *session.HeldBudget
 	budget  *session.Budget
@@ -29,22 +33,46 @@ type bridge struct {
 	tap     session.Tap       // who sees all frames; nil: nobody
 	record  *record.Recorder  // nil: nothing is recorded
 	metrics *metrics          // nil: none
-	who     *callers          // nil: no tokens are verified
 	usage   *usage.Recorder   // nil: nobody asks who speaks what
 
-	routes []*route
-	doors  []*door // none with stdio
+	doors []*door // none with stdio
+
+	changing sync.Mutex // held while a configuration is put to work
+
+	mu      sync.Mutex // protects the fields below
+	config  bridgeConfig
+	routes  []*route
+	leaving map[string]*route // taken out, and not over yet
+	who     *callers          // nil: no tokens are verified
+	closed  bool
+	wg      sync.WaitGroup
+	done    chan struct{} // closed with the bridge
 }
 
 // door is a listener and the routes that take what comes in by it.
 type door struct {
-	listenerConfig
+	name  string
 	front *downstream.Front
+
+	// Under bridge.changing.
+	given
+	settled map[string]*downstream.Server // those of the last change that was no failure
+
+	// pair is what the listener shows to clients that connect encrypted; under
+	// bridge.mu.
+	pair *keyPair
+}
+
+// given is what a door's front has been given.
+type given struct {
+	endpoints []downstream.Endpoint
+	unknown   *downstream.Server
+	servers   map[string]*downstream.Server // by route
 }
 
 // newBridge wires a bridge. Errors are the configuration's fault.
 func newBridge(ctx context.Context, c bridgeConfig) (*bridge, error) {
-	b := &bridge{log: c.log, store: memory.New(), tap: c.tap, metrics: c.metrics}
+	b := &bridge{log: c.log, store: memory.New(), tap: c.tap, metrics: c.metrics, leaving: map[string]*route{}, done: make(chan struct{})}
 	if err := b.wire(ctx, c); err != nil {
 		b.close()
 		return nil, err
@@ -56,6 +84,7 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) (err error) {
 	if b.handles, err = stateHandles(ctx, b.store, c.stateKeys); err != nil {
 		return err
 	}
+	b.process = session.NewProcess(nil)
 	b.budget = session.NewBudget(max(session.DefaultBudget, 2*c.maxMessage))
 	b.shared = downstream.NewShared(b.budget, c.maxMessage)
 	b.limiter = throttle.New(c.rates, 0)
@@ -71,34 +100,14 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) (err error) {
 			return err
 		}
 	}
-	for i := range c.routes {
-		r, err := b.newRoute(&c, &c.routes[i])
-		if err != nil {
-			return err
-		}
-		b.routes = append(b.routes, r)
-	}
-	b.countRoutes()
-	if c.stdio {
-		return nil
-	}
-	if c.jwt != nil {
-		if b.who, err = c.jwt.start(ctx, c.log); err != nil {
-			return err
-		}
+	for _, l := range c.listeners {
+		b.doors = append(b.doors, &door{name: l.name, front: downstream.NewFront(downstream.FrontOptions{Logger: b.log})})
 	}
 	if b.metrics != nil {
 		b.metrics.watch(b.creds, b.held, b.budget)
-		b.metrics.watchKeys(b.who)
+		b.metrics.watchKeys(b.callers)
 	}
-	for _, l := range c.listeners {
-		d := &door{listenerConfig: l, front: downstream.NewFront(downstream.FrontOptions{Logger: b.log})}
-		b.doors = append(b.doors, d)
-		if err := b.open(&c, d); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.apply(ctx, c)
 }
 
 func stateHandles(ctx context.Context, st session.Store, keys [][]byte) (*session.Handles, error) {
@@ -112,6 +121,20 @@ func stateHandles(ctx context.Context, st session.Store, keys [][]byte) (*sessio
 	return session.NewHandles(keys)
 }
 
+// callers are the keys of callers' tokens, nil if none are verified.
+func (b *bridge) callers() *callers {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.who
+}
+
+// current are the routes there are now.
+func (b *bridge) current() []*route {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.routes
+}
+
 // unready says why no new work should come, or "".
 func (b *bridge) unready() string {
 	for _, d := range b.doors {
@@ -119,15 +142,23 @@ func (b *bridge) unready() string {
 			return "draining"
 		}
 	}
-	for _, r := range b.routes {
+	for _, r := range b.current() {
 		if why := r.unready(); why != "" {
 			return why
 		}
 	}
-	if !b.who.ready() {
+	if !b.callers().ready() {
 		return "the keys of callers' tokens are not there"
 	}
 	return ""
+}
+
+// certificate is what a door shows to clients that connect encrypted; nil: it
+// takes plain HTTP.
+func (b *bridge) certificate(d *door) *keyPair {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return d.pair
 }
 
 // serve takes connections from ln until drain; it closes ln.
@@ -157,10 +188,24 @@ func (b *bridge) drain(timeout time.Duration) {
 
 // close releases what newBridge made, as far as it came.
 func (b *bridge) close() {
-	for _, r := range b.routes {
-		r.close()
+	b.changing.Lock()
+	b.mu.Lock()
+	again := b.closed
+	b.closed = true
+	routes, who := slices.Concat(b.routes, slices.Collect(maps.Values(b.leaving))), b.who
+	b.mu.Unlock()
+	b.changing.Unlock()
+	if again {
+		return
 	}
-	b.who.close()
+	close(b.done)
+	b.wg.Wait()
+	var wg sync.WaitGroup
+	for _, r := range routes {
+		wg.Go(func() { _ = r.hub.Close() })
+	}
+	wg.Wait()
+	who.close()
 	b.closeUsage()
 	b.store.Close()
 	if b.record != nil {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,7 @@ type listenerConfig struct {
 	loopback                     bool
 	allowedHosts, allowedOrigins []string
 	trusted                      []netip.Prefix
+	pair                         *keyPair // nil: plain HTTP
 }
 
 // routeConfig is what clients send to, and the servers behind it.
@@ -59,6 +61,10 @@ type routeConfig struct {
 	publicURL map[string]string // by listener; missing or empty: not known
 	policy    session.Policy
 	upstreams []upstreamConfig // at least one
+	prefix    string           // of its part of the store; empty: the whole
+	// rates are limits of its own: then its callers count here alone, else over
+	// all routes that have none.
+	rates *throttle.Limits
 
 	// settle fills in what follows.
 
@@ -72,9 +78,17 @@ type routeConfig struct {
 // upstreamConfig is one server of a route.
 type upstreamConfig struct {
 	owner          string // what handles and logs call it
+	show           string // what people call it
+	key            string // tells it from another server of its name
+	prefix         string // of its part of the store; empty: the whole
 	server         server
 	era            translate.Era // EraUnknown: found out
 	connectTimeout time.Duration
+
+	weight    int // its share of new work
+	pins      []session.Pin
+	failAfter int // failures in a row before it gets no new work; < 0: never
+	ejectFor  time.Duration
 }
 
 // defaultName is what the one listener, route and server of a command line are
@@ -83,16 +97,14 @@ const defaultName = "default"
 
 // oneRoute is a route with one server behind it.
 func oneRoute(s server, era translate.Era, connectTimeout time.Duration) []routeConfig {
-	up := upstreamConfig{owner: upstreamName, server: s, era: era, connectTimeout: connectTimeout}
+	up := upstreamConfig{owner: upstreamName, server: s, era: era, connectTimeout: connectTimeout, weight: 1}
 	return []routeConfig{{name: defaultName, upstreams: []upstreamConfig{up}}}
 }
 
 // on says whether the route takes what comes in at a listener.
 func (r *routeConfig) on(listener string) bool {
-	for _, name := range r.listeners {
-		if name == listener {
-			return true
-		}
+	if slices.Contains(r.listeners, listener) {
+		return true
 	}
 	return len(r.listeners) == 0
 }
@@ -153,6 +165,9 @@ func (c *bridgeConfig) settle(say naming) error {
 	}
 	for i := range c.routes {
 		r := &c.routes[i]
+		if err := c.settleTokens(say, r); err != nil {
+			return err
+		}
 		shared := r.shared()
 		r.verified = shared && named && !c.allowOpen
 		r.local = !told
@@ -169,6 +184,21 @@ func (c *bridgeConfig) settle(say naming) error {
 		// Ids pass untouched only where whoever knows one may use it: the caller's
 		// own credential goes up with it, or all callers are this machine's user.
 		r.policy.SealSameEra = (shared || named) && !r.local
+	}
+	return nil
+}
+
+// settleTokens: a token must be for whom it is shown to (2026-07-28
+// basic/authorization, Token Audience Binding).
+func (c *bridgeConfig) settleTokens(say naming, r *routeConfig) error {
+	if c.jwt == nil || len(c.jwt.audience) > 0 {
+		return nil
+	}
+	for i := range c.listeners {
+		if l := &c.listeners[i]; r.on(l.name) && r.publicURL[l.name] == "" {
+			return usagef("%s: a token for another service would get in; say whom tokens are for with %s or %s",
+				say.at("principal", l, r), say.give("jwt-audience", "AUDIENCE"), say.give("public-url", "URL"))
+		}
 	}
 	return nil
 }

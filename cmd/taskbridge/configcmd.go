@@ -47,7 +47,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 
 // checkConfig writes findings to standard output: they are what was asked for.
 func (a *app) checkConfig(name string, asJSON bool) error {
-	f, problems := config.Load(name, a.stdin, os.LookupEnv)
+	f, problems := config.Load(name, a.stdin, os.LookupEnv, nil)
 	routes, upstreams := 0, 0
 	if f != nil {
 		routes = len(f.Routes)

@@ -170,7 +170,7 @@ func startBridge(t *testing.T, args ...string) (b *bridge, url string) {
 	c.log = slog.New(slog.DiscardHandler)
 	p := &c.routes[0].policy
 	p.SessionIdle, p.TaskKeep, p.TaskGrace, p.ParkFor = time.Second, 6*time.Second, time.Second, 5*time.Second
-	if b, err = newBridge(context.Background(), c); err != nil {
+	if b, err = newBridge(context.Background(), c.bridgeConfig); err != nil {
 		t.Fatal(err)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

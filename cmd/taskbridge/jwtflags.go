@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -29,7 +30,7 @@ func (f *jwtFlags) register(fs *pflag.FlagSet) {
 // jwtConfig is how callers are verified; it has been checked.
 type jwtConfig struct {
 	keys     bearer.KeyOptions
-	audience []string
+	audience []string // none: the public URL of each route
 	issuer   string
 	algs     []string
 }
@@ -45,34 +46,40 @@ func (f *jwtFlags) check(fs *pflag.FlagSet, source, publicURL string) (*jwtConfi
 		}
 		return nil, nil
 	}
-	c := &jwtConfig{keys: bearer.KeyOptions{Source: source}, audience: f.audience, issuer: f.issuer}
-	if _, err := bearer.NewKeySet(c.keys); err != nil {
-		return nil, usagef("%s: %w", where(fs, "principal"), err)
-	}
-	if len(c.audience) == 0 && publicURL != "" {
-		c.audience = []string{publicURL}
-	}
-	for _, a := range c.audience {
-		if strings.TrimSpace(a) == "" {
-			return nil, usagef("%s: is empty", where(fs, "jwt-audience"))
-		}
-	}
-	if len(c.audience) == 0 {
+	if len(f.audience) == 0 && publicURL == "" {
 		return nil, usagef("%s jwt: a token for another service would get in; say whom tokens are for with --jwt-audience or --public-url", where(fs, "principal"))
 	}
-	for a := range strings.SplitSeq(strings.Join(f.algorithms, ","), ",") {
-		a = strings.TrimSpace(a)
-		if err := bearer.CheckAlgorithm(a); err != nil {
-			return nil, usagef("%s: %w", where(fs, "jwt-alg"), err)
-		}
-		c.algs = append(c.algs, a)
+	c, at, err := newJWT(source, f.audience, f.issuer, f.algorithms)
+	if err != nil {
+		return nil, usagef("%s: %w", where(fs, at), err)
 	}
 	return c, nil
 }
 
-// callers verifies tokens while a bridge runs.
+// newJWT checks how callers are verified; at is the setting an error is about.
+func newJWT(source string, audience []string, issuer string, algorithms []string) (c *jwtConfig, at string, err error) {
+	c = &jwtConfig{keys: bearer.KeyOptions{Source: source}, audience: audience, issuer: issuer}
+	if _, err := bearer.NewKeySet(c.keys); err != nil {
+		return nil, "principal", err
+	}
+	for _, a := range audience {
+		if strings.TrimSpace(a) == "" {
+			return nil, "jwt-audience", errors.New("is empty")
+		}
+	}
+	for a := range strings.SplitSeq(strings.Join(algorithms, ","), ",") {
+		a = strings.TrimSpace(a)
+		if err := bearer.CheckAlgorithm(a); err != nil {
+			return nil, "jwt-alg", err
+		}
+		c.algs = append(c.algs, a)
+	}
+	return c, "", nil
+}
+
+// callers has the keys of callers' tokens while a bridge runs.
 type callers struct {
-	*bearer.Verifier
+	jwtConfig
 	keys *bearer.KeySet
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -87,20 +94,26 @@ func (c *jwtConfig) start(ctx context.Context, log *slog.Logger) (*callers, erro
 	if err != nil {
 		return nil, err
 	}
-	v, err := bearer.New(bearer.Options{Keys: keys, Audience: c.audience, Issuer: c.issuer, Algorithms: c.algs})
-	if err != nil {
-		return nil, err
-	}
 	if err := keys.Load(ctx); err != nil {
 		if !keys.Remote() {
 			return nil, fmt.Errorf("principal jwt: read keys: %w", err)
 		}
 		log.Warn("the keys of callers' tokens cannot be had yet; callers are refused until they can", "keys", keys.Source(), "err", err)
 	}
-	cs := &callers{Verifier: v, keys: keys}
+	cs := &callers{jwtConfig: *c, keys: keys}
 	ctx, cs.stop = context.WithCancel(context.WithoutCancel(ctx))
 	cs.wg.Go(func() { keys.Run(ctx) })
 	return cs, nil
+}
+
+// verifier takes the tokens that are for a route: where nobody said whom they
+// are for, those for the URL clients know it by (RFC 8707 section 2).
+func (cs *callers) verifier(publicURL string) (*bearer.Verifier, error) {
+	audience := cs.audience
+	if len(audience) == 0 {
+		audience = []string{publicURL}
+	}
+	return bearer.New(bearer.Options{Keys: cs.keys, Audience: audience, Issuer: cs.issuer, Algorithms: cs.algs})
 }
 
 // ready says whether callers can be told apart at all.

@@ -99,19 +99,48 @@ func (m *metrics) watch(creds *session.Credentials, held *session.HeldBudget, bu
 	gauge("taskbridge_message_bytes", "Messages in flight, both directions.", func() float64 { return float64(budget.InUse()) })
 }
 
-// watchKeys adds how fresh the keys of callers' tokens are, if there are any.
-func (m *metrics) watchKeys(cs *callers) {
+// watchKeys adds how fresh the keys of callers' tokens are, while there are any:
+// a zero would look like keys that are late.
+func (m *metrics) watchKeys(current func() *callers) { m.registry.MustRegister(keyAge{current}) }
+
+type keyAge struct{ current func() *callers }
+
+var jwksSuccess = prometheus.NewDesc("taskbridge_jwks_last_success_timestamp_seconds",
+	"When the keys of callers' tokens were last had, since 1970; 0: never yet.", nil, nil)
+
+// Describe implements prometheus.Collector.
+func (keyAge) Describe(out chan<- *prometheus.Desc) { out <- jwksSuccess }
+
+// Collect implements prometheus.Collector.
+func (k keyAge) Collect(out chan<- prometheus.Metric) {
+	cs := k.current()
 	if cs == nil {
 		return
 	}
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "taskbridge_jwks_last_success_timestamp_seconds", Help: "When the keys of callers' tokens were last had, since 1970; 0: never yet.",
-	}, func() float64 {
-		if at := cs.keys.Fetched(); !at.IsZero() {
+	value := 0.0
+	if at := cs.keys.Fetched(); !at.IsZero() {
+		value = float64(at.UnixMilli()) / 1000
+	}
+	out <- prometheus.MustNewConstMetric(jwksSuccess, prometheus.GaugeValue, value)
+}
+
+// watchReloads adds how the last reading of the configuration file went.
+func (m *metrics) watchReloads(last func() (ok bool, at time.Time)) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "taskbridge_config_last_reload_successful", Help: "1 if the configuration file was put to work when it was last read, 0 if what runs is an older one.",
+		}, func() float64 {
+			if ok, _ := last(); ok {
+				return 1
+			}
+			return 0
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "taskbridge_config_last_reload_success_timestamp_seconds", Help: "When a configuration file was last put to work, since 1970.",
+		}, func() float64 {
+			_, at := last()
 			return float64(at.UnixMilli()) / 1000
-		}
-		return 0
-	}))
+		}))
 }
 
 func (m *metrics) handler(log *slog.Logger) http.Handler {

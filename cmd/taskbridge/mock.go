@@ -46,26 +46,27 @@ func (a *app) serveCapture(ctx context.Context, c mockConfig) error {
 	if err != nil {
 		return usagef("--serve %q: %w", c.listen, err)
 	}
-	b := &bridge{log: c.log, store: memory.New(), budget: session.NewBudget(session.DefaultBudget)}
-	if err := b.mock(ctx, mock, c, loopback); err != nil {
-		b.close()
+	srv, end, err := serveMock(ctx, mock, c, loopback)
+	if err != nil {
 		return err
 	}
+	defer end()
 	ln, err := listen(ctx, c.listen, loopback)
 	if err != nil {
-		b.close()
 		return usagef("--serve: %w", err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- b.doors[0].serve(ln) }()
+	go func() { done <- srv.Serve(context.Background(), ln) }()
 	fmt.Fprintf(a.stderr, "listening on http://%s%s\n", ln.Addr(), c.path)
 	select {
 	case err := <-done:
-		b.close()
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	case <-ctx.Done():
 	}
-	b.drain(mockDrain)
+	// What a capture leaves unanswered nobody needs to wait for.
+	now, cancel := context.WithTimeout(context.Background(), 0)
+	defer cancel()
+	_ = srv.Shutdown(now)
 	<-done
 	if n := missed.Load(); n > 0 {
 		return fmt.Errorf("%d requests were not in the capture", n)
@@ -93,32 +94,33 @@ func (a *app) replayServe(ctx context.Context, f *replayFlags, fs *pflag.FlagSet
 	return a.serveCapture(ctx, mockConfig{name: name, ops: in.ops, listen: f.serve, path: f.path, speed: f.speed, log: log})
 }
 
-// mockDrain is zero: what a capture leaves unanswered nobody needs to wait for.
-const mockDrain = 0
-
-// mock puts an endpoint before a mock.
-func (b *bridge) mock(ctx context.Context, mock *offline.Mock, c mockConfig, loopback bool) error {
-	handles, err := stateHandles(ctx, b.store, nil)
+// serveMock is an endpoint before a mock, until end.
+func serveMock(ctx context.Context, mock *offline.Mock, c mockConfig, loopback bool) (srv *downstream.Server, end func(), err error) {
+	store := memory.New()
+	defer func() {
+		if err != nil {
+			store.Close()
+		}
+	}()
+	handles, err := stateHandles(ctx, store, nil)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	runner, err := session.New(session.Options{
-		Store: b.store, Dialer: mock, Faces: mock, Handles: handles, Upstream: upstreamName,
+		Store: store, Dialer: mock, Faces: mock, Handles: handles, Upstream: upstreamName,
 		Policy: session.Policy{Version: buildInfo().Version}, Logger: c.log,
 	})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	b.routes = []*route{{servers: []*backend{{runner: runner}}}}
-	s, err := downstream.New(downstream.Options{
-		Hub: runner, Path: c.path, Budget: b.budget, Loopback: loopback, Logger: c.log, Supported: runner.Versions,
+	srv, err = downstream.New(downstream.Options{
+		Hub: runner, Path: c.path, Loopback: loopback, Logger: c.log, Supported: runner.Versions,
 	})
 	if err != nil {
-		return err
+		runner.Close()
+		return nil, nil, err
 	}
-	d := &door{front: downstream.NewFront(downstream.FrontOptions{Logger: c.log})}
-	b.doors = []*door{d}
-	return d.front.Set([]downstream.Endpoint{{Server: s}}, nil)
+	return srv, func() { runner.Close(); store.Close() }, nil
 }
 
 // eraOf is the era most operations speak, and how many do.

@@ -37,6 +37,16 @@ func (n notifier) say(state string) {
 	}
 }
 
+// reloading says that the configuration is being read; READY=1 ends it
+// (sd_notify(3): Type=notify-reload needs the time beside it).
+func (n notifier) reloading() {
+	state := "RELOADING=1"
+	if at := monotonic(); at != "" {
+		state += "\nMONOTONIC_USEC=" + at
+	}
+	n.say(state)
+}
+
 func (n notifier) send(state string) error {
 	addr := &net.UnixAddr{Name: n.path, Net: "unixgram"}
 	switch {

@@ -82,3 +82,26 @@ func TestNotifyNobody(t *testing.T) {
 		}
 	}
 }
+
+// TestNotify_Reload: a manager that asks by SIGHUP hears when it begins and ends
+// (systemd.service(5), Type=notify-reload).
+func TestNotify_Reload(t *testing.T) {
+	dir, err := os.MkdirTemp("", "tb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	c := managed(t, filepath.Join(dir, "n"))
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(dir, "n"))
+	p := startProcess(t, "--upstream", peer(t, peers.NewModernServer(peers.ServerOptions{})))
+	if got := told(t, c); got != "READY=1" {
+		t.Fatalf("told %q", got)
+	}
+	p.signal(t, syscall.SIGHUP)
+	if got := told(t, c); !strings.HasPrefix(got, "RELOADING=1\nMONOTONIC_USEC=") {
+		t.Errorf("told %q", got)
+	}
+	if got := told(t, c); got != "READY=1" {
+		t.Errorf("told %q", got)
+	}
+}

@@ -188,7 +188,7 @@ func TestSafetyS54_ServeHangup(t *testing.T) {
 	srv := peers.NewLegacyServer(peers.ServerOptions{})
 	p := startProcess(t, "--upstream", peer(t, srv))
 	answered := slowCall(t, srv, p.url, 1)
-	said := func() int { return strings.Count(p.stderr.String(), "nothing to reload") }
+	said := func() int { return strings.Count(p.stderr.String(), "nothing is reloaded") }
 	p.signal(t, syscall.SIGHUP)
 	eventually(t, "heard", func() bool { return said() == 1 })
 	p.signal(t, syscall.SIGHUP)

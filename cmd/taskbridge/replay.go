@@ -205,7 +205,7 @@ func (r *replaying) reach(ctx context.Context, b *bridge) (session.Face, error) 
 			break
 		}
 	}
-	return b.routes[0].servers[0].faces.Face(ctx, target)
+	return b.routes[0].live.list[0].faces.Face(ctx, target)
 }
 
 // replayFailure is the exit code of a server that cannot be replayed against.

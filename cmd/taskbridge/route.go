@@ -6,86 +6,172 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"sync"
 
 	"taskbridge/downstream"
 	"taskbridge/session"
+	"taskbridge/session/throttle"
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
 	"taskbridge/upstream"
 )
 
 // route is what clients send to: one logical server, and what stands behind it.
+// It is replaced by another when its configuration changes; hub and live stay.
 type route struct {
 	routeConfig
-	hub      session.Hub
-	versions func(context.Context, session.Caller) []string
-	servers  []*backend
+	hub     *session.Route
+	live    *backends
+	limiter *throttle.Limiter // of its own; nil: the process's
+}
+
+// backends are the servers of a route that have been started, those that are
+// being emptied among them.
+type backends struct {
+	mu   sync.Mutex // protects list
+	list []*backend
+}
+
+func (l *backends) add(s *backend) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, s)
+}
+
+func (l *backends) drop(s *backend) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = slices.DeleteFunc(l.list, func(o *backend) bool { return o == s })
+}
+
+func (l *backends) all() []*backend {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.list)
+}
+
+// of is the server that was started for a configuration.
+func (l *backends) of(u *upstreamConfig) *backend {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.list {
+		if s.owner == u.owner && s.key == u.key {
+			return s
+		}
+	}
+	return nil
 }
 
 // newRoute makes a route and its servers.
 func (b *bridge) newRoute(c *bridgeConfig, rc *routeConfig) (*route, error) {
-	r := &route{routeConfig: *rc}
-	for i := range rc.upstreams {
-		s, err := b.newBackend(c, rc, &rc.upstreams[i])
-		if err != nil {
-			r.close()
-			return nil, err
-		}
-		r.servers = append(r.servers, s)
+	r := &route{routeConfig: *rc, live: new(backends), limiter: newLimiter(rc)}
+	var err error
+	r.hub, err = session.NewRoute(session.RouteOptions{
+		Name: r.name, Store: b.storeAt(r.prefix), Handles: b.handles, Process: b.process, Logger: b.log,
+	}, b.upstreams(c, r))
+	return r, plainStart(err)
+}
+
+// startError is why a server could not be made; it names the server itself.
+type startError struct{ error }
+
+// plainStart is what a server's own error says, without what was put before it.
+func plainStart(err error) error {
+	if e, ok := errors.AsType[startError](err); ok {
+		return e.error
 	}
-	if len(r.servers) != 1 {
-		r.close()
-		return nil, fmt.Errorf("route %s: want one server", rc.name)
+	return err
+}
+
+func newLimiter(rc *routeConfig) *throttle.Limiter {
+	if rc.rates == nil {
+		return nil
 	}
-	r.hub, r.versions = r.servers[0].runner, r.servers[0].runner.Versions
-	return r, nil
+	return throttle.New(*rc.rates, 0)
+}
+
+// countsOf is where it is counted what callers of a route have.
+func (b *bridge) countsOf(r *route) session.Store {
+	if r.rates == nil {
+		return b.store
+	}
+	return b.storeAt(r.prefix + "counts/")
+}
+
+// storeAt is a part of the store; the whole of it without a prefix.
+func (b *bridge) storeAt(prefix string) session.Store {
+	if prefix == "" {
+		return b.store
+	}
+	return session.PrefixStore(b.store, prefix)
+}
+
+// upstreams are a route's servers as its hub takes them.
+func (b *bridge) upstreams(c *bridgeConfig, r *route) []session.RouteUpstream {
+	var list []session.RouteUpstream
+	for i := range r.routeConfig.upstreams {
+		u := &r.routeConfig.upstreams[i]
+		policy := r.policy
+		policy.Version, policy.MessageLimit = buildInfo().Version, c.maxMessage
+		list = append(list, session.RouteUpstream{
+			Name: u.owner, Show: u.show, Key: u.key, Weight: u.weight, Pins: u.pins, Policy: policy,
+			Health: session.Health{FailAfter: u.failAfter, EjectFor: u.ejectFor},
+			Start: func() (*session.Runner, func(), error) {
+				s, err := b.newBackend(c, r, u, policy)
+				if err != nil {
+					return nil, nil, startError{err}
+				}
+				r.live.add(s)
+				return s.runner, func() { r.live.drop(s); s.close() }, nil
+			},
+		})
+	}
+	return list
 }
 
 // unready says why no new work should come, or "".
 func (r *route) unready() string {
-	for _, s := range r.servers {
-		if why := s.unready(); why != "" {
-			return why
+	for i := range r.upstreams {
+		if s := r.live.of(&r.upstreams[i]); s != nil {
+			if why := s.unready(); why != "" {
+				return why
+			}
 		}
 	}
 	return ""
 }
 
-func (r *route) close() {
-	for _, s := range r.servers {
-		s.close()
-	}
-}
-
-// open makes the routes of a door what comes in by it.
-func (b *bridge) open(c *bridgeConfig, d *door) error {
+// open makes of routes what comes in by a door.
+func (b *bridge) open(c *bridgeConfig, d *door, l *listenerConfig, routes []*route, who *callers) (given, error) {
+	out := given{servers: map[string]*downstream.Server{}}
 	common := downstream.Options{
 		Limits: downstream.Limits{Body: c.maxMessage}, Shared: b.shared, Limiter: b.limiter,
-		AllowedHosts: d.allowedHosts, AllowedOrigins: d.allowedOrigins, Loopback: d.loopback,
-		TrustedProxies: d.trusted, Logger: b.log, Tap: b.tap,
+		AllowedHosts: l.allowedHosts, AllowedOrigins: l.allowedOrigins, Loopback: l.loopback,
+		TrustedProxies: l.trusted, Logger: b.log, Tap: b.tap,
 	}
 	if b.metrics != nil {
 		common.Metrics = b.metrics
 	}
 	unknown := common
-	var endpoints []downstream.Endpoint
-	for _, r := range b.routes {
-		if !r.on(d.name) {
-			continue
+	for _, r := range routes {
+		o := common
+		o.Principal, o.Follows = c.principal, d.settled[r.name]
+		if r.limiter != nil {
+			o.Limiter = r.limiter
 		}
-		s, err := b.endpoint(c, d, r, common)
+		s, err := b.endpoint(c, l, r, who, o)
 		if err != nil {
-			return err
+			return out, err
 		}
-		endpoints = append(endpoints, downstream.Endpoint{Name: "route " + r.name, Server: s, Hosts: r.hosts, Header: r.headers})
+		out.servers[r.name] = s
+		out.endpoints = append(out.endpoints, downstream.Endpoint{Name: "route " + r.name, Server: s, Hosts: r.hosts, Header: r.headers})
 		// Who may speak to a route here may be told that there is nothing.
-		unknown.AllowedHosts = append(unknown.AllowedHosts, r.hostsAt(d.name)...)
+		unknown.AllowedHosts = slices.Concat(unknown.AllowedHosts, r.hostsAt(l.name))
 	}
-	nowhere, err := downstream.NewNowhere(unknown)
-	if err != nil {
-		return err
-	}
-	return d.front.Set(endpoints, nowhere)
+	var err error
+	out.unknown, err = downstream.NewNowhere(unknown)
+	return out, err
 }
 
 // hostsAt are the names by which a route is addressed at a listener.
@@ -97,17 +183,21 @@ func (r *route) hostsAt(listener string) []string {
 	return hosts
 }
 
-// endpoint is a route as clients find it at one door.
-func (b *bridge) endpoint(c *bridgeConfig, d *door, r *route, o downstream.Options) (*downstream.Server, error) {
-	o.Path, o.SSEPath, o.Principal, o.PublicURL = r.path, r.ssePath, c.principal, r.publicURL[d.name]
-	o.Hub, o.Supported = r.hub, r.versions
-	o.AllowedHosts = append(o.AllowedHosts[:len(o.AllowedHosts):len(o.AllowedHosts)], r.hosts...)
+// endpoint is a route as clients find it at one listener.
+func (b *bridge) endpoint(c *bridgeConfig, l *listenerConfig, r *route, who *callers, o downstream.Options) (*downstream.Server, error) {
+	o.Path, o.SSEPath, o.PublicURL = r.path, r.ssePath, r.publicURL[l.name]
+	o.Hub, o.Supported = r.hub, r.hub.Versions
+	o.AllowedHosts = slices.Concat(o.AllowedHosts, r.hosts)
 	if r.verified {
 		// Who is not known here makes nobody ask the server anything.
 		o.Hub, o.Supported = verifiedOnly{r.hub}, nil
 	}
-	if b.who != nil {
-		o.Tokens = b.who
+	if who != nil {
+		v, err := who.verifier(o.PublicURL)
+		if err != nil {
+			return nil, err
+		}
+		o.Tokens = v
 	}
 	if o.PublicURL != "" && (c.jwt.ownMetadata(o.PublicURL) != nil || r.documented() != nil) {
 		if err := b.publish(c, r, &o); err != nil {
@@ -122,8 +212,9 @@ func (b *bridge) endpoint(c *bridgeConfig, d *door, r *route, o downstream.Optio
 // need none.
 func (r *route) documented() *backend {
 	var found *backend
-	for _, s := range r.servers {
-		if s.server.ownAuth || s.http == nil {
+	for i := range r.upstreams {
+		s := r.live.of(&r.upstreams[i])
+		if s == nil || s.server.ownAuth || s.http == nil {
 			return nil
 		}
 		if found == nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 
@@ -90,10 +89,6 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
-// laterFlags come with later versions: whoever uses one reads that, not that it
-// is unknown.
-var laterFlags = []string{"config"}
-
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -173,11 +168,8 @@ func (a *app) reportJSON(f *failure) {
 func flagError(cmd *cobra.Command, err error) error {
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := e.GetSpecifiedName()
-		switch {
-		case e.GetSpecifiedShortnames() != "":
+		if e.GetSpecifiedShortnames() != "" {
 			return usagef("unknown flag -%s", name)
-		case slices.Contains(laterFlags, name):
-			return usagef("--%s is not available yet in this version", name)
 		}
 		if like := nearestFlag(cmd.Flags(), name); like != "" {
 			return usagef("unknown flag --%s; did you mean --%s?", name, like)

@@ -26,7 +26,6 @@ func TestUsage(t *testing.T) {
 		{"command of config", []string{"config", "x"}, "unknown command \"x\" of config; want check or schema\nSee taskbridge config --help.\n"},
 		{"unknown flag", with("--lisen", "x"), "unknown flag --lisen; did you mean --listen?\n" + seeServe},
 		{"unlike any flag", with("--frobnicate"), "unknown flag --frobnicate\n" + seeServe},
-		{"later flag", with("--config", "x"), "--config is not available yet in this version\n" + seeServe},
 		{"no value", with("--path"), "--path needs a value\n" + seeServe},
 		{"no upstream", []string{"serve"}, "no server given; name it with --upstream URL or, behind --, by its command\n" + seeServe},
 		{"no command", []string{"serve", "--"}, "a command belongs behind --, as in: taskbridge serve -- npx some-server\n" + seeServe},

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"taskbridge/cmd/taskbridge/config"
 	"taskbridge/downstream"
 	"taskbridge/session"
 	"taskbridge/translate"
@@ -32,6 +32,7 @@ type serveFlags struct {
 	adminFlags
 	tls tlsFlags
 
+	config                   string
 	listen, path, era, state string
 	ssePath                  string
 
@@ -47,14 +48,19 @@ type serveFlags struct {
 func (a *app) serveCommand() *cobra.Command {
 	f := &serveFlags{}
 	cmd := &cobra.Command{
-		Use:   "serve (--upstream URL | -- CMD ARGS...)",
-		Short: "Stand between clients and a server",
-		Long: "Listens for MCP clients of any revision and talks to one server of any revision.\n" +
+		Use:   "serve (--upstream URL | --config FILE | -- CMD ARGS...)",
+		Short: "Stand between clients and servers",
+		Long: "Listens for MCP clients of any revision and talks to one server of any revision, or to all\n" +
+			"those of a configuration file. The file is read again when it changes, on SIGHUP and on\n" +
+			"taskbridge admin reload: new work follows it, what is under way goes on.\n" +
 			"Every flag can be given as an environment variable: TASKBRIDGE_ and its name in capitals,\n" +
-			"with _ for -, lists split at newlines. A flag wins over its variable.",
+			"with _ for -, lists split at newlines. A flag wins over its variable, both over the file.",
 		RunE: guarded(func(cmd *cobra.Command, args []string) error {
 			if err := serveArgs(cmd, f.splitCommand(cmd, args)); err != nil {
 				return err
+			}
+			if f.config != "" && cmd.ArgsLenAtDash() >= 0 {
+				return usagef("the servers are in the file of %s; a command behind -- would be another one, so leave one of them out", where(cmd.Flags(), "config"))
 			}
 			up := cmd.Flags().Lookup("upstream")
 			if err := f.oneServer(cmd, up.Changed && len(up.Annotations[fromEnv]) == 0); err != nil {
@@ -75,6 +81,7 @@ func serveArgs(cmd *cobra.Command, args []string) error {
 }
 
 func (f *serveFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.config, "config", "", "YAML `FILE` with listeners, routes and servers (docs/config.md), instead of --upstream; - is standard input")
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS:PORT` to listen on; port 0 takes a free one")
 	fs.StringVar(&f.path, "path", "/mcp", "path of the MCP endpoint")
 	fs.StringVar(&f.ssePath, "sse-path", "/sse", "`PATH` of the stream of clients that speak HTTP+SSE (2024-11-05); they post to message beside it; off serves none")
@@ -99,53 +106,63 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	f.logFlags.register(fs)
 }
 
-// check turns flags into a configuration with one of everything. What is wrong
-// is exit 2.
-func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (bridgeConfig, error) {
-	c := bridgeConfig{maxMessage: f.maxMessage, allowOpen: f.allowOpen}
+// check turns flags into settings with one of everything. What is wrong is exit
+// 2.
+func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (*settings, error) {
+	c := &settings{state: f.state, logs: f.logFlags, drainTimeout: f.drainTimeout}
+	c.maxMessage, c.allowOpen = f.maxMessage, f.allowOpen
 	if !strings.HasPrefix(f.path, "/") || strings.ContainsAny(f.path, "?# ") {
-		return c, usagef("%s %q: must begin with / and have no query", where(fs, "path"), f.path)
+		return nil, usagef("%s %q: must begin with / and have no query", where(fs, "path"), f.path)
 	}
 	if err := f.checkEra(fs, f.era); err != nil {
-		return c, err
+		return nil, err
 	}
 	ssePath, err := f.checkSSE(fs)
 	if err != nil {
-		return c, err
-	}
-	if f.maxMessage > 1<<30 {
-		return c, usagef("%s: at most 1GiB", where(fs, "max-message"))
+		return nil, err
 	}
 	l := listenerConfig{name: defaultName, address: f.listen, allowedHosts: f.allowedHosts, allowedOrigins: f.origin}
 	if l.loopback, err = listenAddress(f.listen); err != nil {
-		return c, usagef("%s %q: %w", where(fs, "listen"), f.listen, err)
+		return nil, usagef("%s %q: %w", where(fs, "listen"), f.listen, err)
 	}
 	if c.admin, err = f.checkAdmin(fs); err != nil {
-		return c, err
+		return nil, err
 	}
-	if err := f.checkState(fs); err != nil {
-		return c, err
+	if err := f.checkProcess(fs, c); err != nil {
+		return nil, err
 	}
 	if c.record, err = f.recordFlags.check(fs); err != nil {
-		return c, err
+		return nil, err
 	}
 	s, err := f.resolve(a, fs)
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	era, _ := translate.ParseEra(f.era)
 	c.routes = oneRoute(s, era, f.connectTimeout)
 	r := &c.routes[0]
 	r.path, r.ssePath, r.publicURL = f.path, ssePath, map[string]string{l.name: f.publicURL}
-	f.limits.apply(&c)
-	if err = f.policyFlags.apply(fs, &c); err != nil {
-		return c, err
+	f.limits.apply(&c.bridgeConfig)
+	if err = f.policyFlags.apply(fs, &c.bridgeConfig); err != nil {
+		return nil, err
 	}
-	if err := f.checkCallers(fs, &c, &l); err != nil {
-		return c, err
+	if err := f.checkCallers(fs, c, &l); err != nil {
+		return nil, err
+	}
+	if l.pair, err = f.tls.load(fs); err != nil {
+		return nil, err
 	}
 	c.listeners = []listenerConfig{l}
-	return c, c.settle(flagNaming{fs})
+	c.say = flagNaming{fs}
+	return c, c.settle(c.say)
+}
+
+// checkProcess is for what a process has once, wherever it was set.
+func (f *serveFlags) checkProcess(fs *pflag.FlagSet, c *settings) error {
+	if c.maxMessage > 1<<30 {
+		return usagef("%s: at most 1GiB", where(fs, "max-message"))
+	}
+	return checkState(fs, c.state)
 }
 
 // checkSSE is the path for clients of HTTP+SSE, if they are served. The default
@@ -164,10 +181,10 @@ func (f *serveFlags) checkSSE(fs *pflag.FlagSet) (string, error) {
 	return "", nil
 }
 
-func (f *serveFlags) checkState(fs *pflag.FlagSet) error {
-	kind, _, _ := strings.Cut(f.state, ":")
+func checkState(fs *pflag.FlagSet, state string) error {
+	kind, _, _ := strings.Cut(state, ":")
 	switch {
-	case f.state == "memory":
+	case state == "memory":
 	case kind == "file" || kind == "redis" || kind == "rediss":
 		return usagef("%s %s: is not available yet in this version; use memory", where(fs, "state"), kind)
 	default:
@@ -177,7 +194,7 @@ func (f *serveFlags) checkState(fs *pflag.FlagSet) error {
 }
 
 // checkCallers reads how callers are told apart.
-func (f *serveFlags) checkCallers(fs *pflag.FlagSet, c *bridgeConfig, l *listenerConfig) error {
+func (f *serveFlags) checkCallers(fs *pflag.FlagSet, c *settings, l *listenerConfig) error {
 	var err error
 	if c.principal, err = session.ParsePrincipalPolicy(f.principal); err != nil {
 		return usagef("%s: %w", where(fs, "principal"), err)
@@ -228,16 +245,11 @@ func listenAddress(addr string) (loopback bool, err error) {
 	return loopbackHost(host), nil
 }
 
-// advise says at startup what an operator may not expect.
-func (c *bridgeConfig) advise(log *slog.Logger) {
-	if len(c.stateKeys) == 0 {
-		log.Info("no --state-key: handles of tasks are sealed with a random key and, with --state memory, end with this process")
-	}
-	if c.principal.ByToken() {
-		log.Info("--principal token: callers are told apart by their Authorization; a refreshed token is a new principal and does not see tasks made with the old one")
-	}
-	if c.jwt != nil && c.jwt.issuer == "" && c.published() {
-		log.Info("no --jwt-issuer: clients are not told here who gives them tokens")
+// advise says what an operator may not expect: at the start all of it, later what
+// is a danger.
+func (c *bridgeConfig) advise(log *slog.Logger, start bool) {
+	if start {
+		c.explain(log)
 	}
 	for i := range c.routes {
 		r := &c.routes[i]
@@ -247,21 +259,49 @@ func (c *bridgeConfig) advise(log *slog.Logger) {
 			}
 		}
 		if r.shared() && c.principal.ByToken() && c.reached(r) {
-			log.Warn("unverified callers use the server's credential: any made-up token gets in")
+			log.Warn("unverified callers use the server's credential: any made-up token gets in", "route", r.name)
 		}
 	}
 }
 
+func (c *bridgeConfig) explain(log *slog.Logger) {
+	if len(c.stateKeys) == 0 {
+		log.Info("no --state-key: handles of tasks are sealed with a random key and, with --state memory, end with this process")
+	}
+	if c.principal.ByToken() {
+		log.Info("--principal token: callers are told apart by their Authorization; a refreshed token is a new principal and does not see tasks made with the old one")
+	}
+	if c.jwt != nil && c.jwt.issuer == "" && c.published() {
+		log.Info("no --jwt-issuer: clients are not told here who gives them tokens")
+	}
+}
+
+// load reads what there is to serve: the flags, or the file they name.
+func (f *serveFlags) load(a *app, fs *pflag.FlagSet) (*settings, error) {
+	if f.config == "" {
+		return f.check(a, fs)
+	}
+	var failed error
+	file, problems := config.Load(f.config, a.stdin, os.LookupEnv, func(file *config.File) { failed = f.override(fs, file) })
+	if failed != nil {
+		return nil, failed
+	}
+	if len(problems) > 0 {
+		return nil, problemError(problems...)
+	}
+	s, err := f.fromFile(a, file, fileNaming{flagNaming{fs}, file})
+	if err == nil {
+		err = f.checkProcess(fs, s)
+	}
+	return s, err
+}
+
 func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error {
-	c, err := f.check(a, fs)
+	c, err := f.load(a, fs)
 	if err != nil {
 		return err
 	}
-	secure, err := f.tls.load(fs)
-	if err != nil {
-		return err
-	}
-	log, closeLog, err := f.logFlags.open(a, fs)
+	log, closeLog, err := c.logs.open(a, fs)
 	if err != nil {
 		return err
 	}
@@ -270,67 +310,117 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	c.log, c.tap, c.metrics = log, debugTap(log), newMetrics()
 	// Where the state is this process's alone and nobody can ask it, nothing is
 	// counted.
-	c.usage = c.admin != nil || f.state != "memory"
-	b, err := newBridge(ctx, c)
+	c.usage = c.admin != nil || c.state != "memory"
+	b, err := newBridge(ctx, c.bridgeConfig)
 	if err != nil {
 		return usagef("%w", err)
 	}
-	ln, err := listen(ctx, f.listen, c.listeners[0].loopback)
+	lns, err := b.listen(ctx, c)
 	if err != nil {
 		b.close()
-		return listenError(fs, "listen", err)
+		return err
 	}
-	ln, scheme := encrypted(ln, secure)
+	re := newReloader(a, f, fs, c, b, manager)
 	admin := newAdmin(adminOptions{unready: b.unready, metrics: c.metrics, log: log}.at(c.admin))
 	if b.usage != nil {
 		b.serveReport(admin)
 	}
-	stopAdmin, err := a.startAdmin(ctx, c.admin, fs, secure, admin)
+	re.serveAdmin(admin)
+	stopAdmin, err := a.startAdmin(ctx, c.admin, fs, b.secure(), admin)
 	if err != nil {
-		ln.Close()
+		closeAll(lns)
 		b.close()
 		return err
 	}
 	defer stopAdmin()
-	defer takeHangups(log)()
-	c.advise(log)
-	done := make(chan error, 1)
-	go func() { done <- b.doors[0].serve(ln) }()
-	fmt.Fprintf(a.stderr, "listening on %s://%s%s\n", scheme, ln.Addr(), f.path)
-	manager.say("READY=1")
+	defer re.takeHangups()()
+	defer re.watch()()
+	c.advise(log, true)
+	return a.serveUntil(ctx, re, lns)
+}
+
+// serveUntil serves until ctx ends, then drains.
+func (a *app) serveUntil(ctx context.Context, re *reloader, lns []net.Listener) error {
+	b := re.bridge
+	done := make(chan error, len(lns))
+	for i, d := range b.doors {
+		go func() {
+			if err := d.serve(lns[i]); err != nil {
+				done <- fmt.Errorf("serve %s: %w", lns[i].Addr(), err)
+				return
+			}
+			done <- nil
+		}()
+		fmt.Fprintf(a.stderr, "listening on %s\n", b.address(d, lns[i]))
+	}
+	re.manager.say("READY=1")
 	select {
 	case err := <-done:
+		closeAll(lns)
 		b.close()
-		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
+		return err
 	case <-ctx.Done():
 	}
-	manager.say("STOPPING=1")
-	log.Info("draining", "timeout", f.drainTimeout)
-	b.drain(f.drainTimeout)
-	<-done
-	log.Info("stopped")
+	re.manager.say("STOPPING=1")
+	timeout := re.settings().drainTimeout
+	b.log.Info("draining", "timeout", timeout)
+	b.drain(timeout)
+	for range lns {
+		<-done
+	}
+	b.log.Info("stopped")
 	return nil
 }
 
-// takeHangups makes SIGHUP no longer end the process: to a service it says read
-// your configuration again, and until there is a file of it that is nothing.
-// The command's own handler of it is replaced, until undo.
-func takeHangups(log *slog.Logger) (undo func()) {
-	c, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Reset(syscall.SIGHUP)
-	signal.Notify(c, syscall.SIGHUP)
-	go func() {
-		defer close(done)
-		for range c {
-			log.Info("SIGHUP: there is nothing to reload, the configuration is the command line")
+// listen opens all listeners, or none.
+func (b *bridge) listen(ctx context.Context, c *settings) (lns []net.Listener, err error) {
+	for i, l := range c.listeners {
+		ln, err := listen(ctx, l.address, l.loopback)
+		if err != nil {
+			closeAll(lns)
+			return nil, listenError(c.say.at("listen", &c.listeners[i], nil), err)
 		}
-	}()
-	return func() { signal.Stop(c); close(c); <-done }
+		if d := b.doors[i]; l.pair != nil {
+			ln = encrypted(ln, func() *keyPair { return b.certificate(d) })
+		}
+		lns = append(lns, ln)
+	}
+	return lns, nil
 }
 
-func listenError(fs *pflag.FlagSet, flag string, err error) error {
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return usagef("%s: %w; another program listens there, choose another port (0 takes a free one)", where(fs, flag), err)
+func closeAll(lns []net.Listener) {
+	for _, ln := range lns {
+		ln.Close()
 	}
-	return usagef("%s: %w", where(fs, flag), err)
+}
+
+// secure is the certificate of the first listener that has one, for the admin
+// address; nil: none has.
+func (b *bridge) secure() func() *keyPair {
+	for _, d := range b.doors {
+		if b.certificate(d) != nil {
+			return func() *keyPair { return b.certificate(d) }
+		}
+	}
+	return nil
+}
+
+// address is what clients write for a door, with the path where there is one
+// route.
+func (b *bridge) address(d *door, ln net.Listener) string {
+	url := "http://" + ln.Addr().String()
+	if b.certificate(d) != nil {
+		url = "https://" + ln.Addr().String()
+	}
+	if routes := onDoor(b.current(), d.name); len(routes) == 1 {
+		url += routes[0].path
+	}
+	return url
+}
+
+func listenError(at string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return usagef("%s: %w; another program listens there, choose another port (0 takes a free one)", at, err)
+	}
+	return usagef("%s: %w", at, err)
 }

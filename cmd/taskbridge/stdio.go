@@ -100,7 +100,7 @@ func (a *app) stdio(ctx context.Context, f *stdioFlags, fs *pflag.FlagSet) error
 	defer catchBrokenPipes()()
 	err = downstream.ServeStdio(ctx, downstream.StdioOptions{
 		Hub: b.routes[0].hub, In: a.stdin, Out: a.stdout, MaxMessage: int(f.maxMessage), Budget: b.budget,
-		Drain: f.drainTimeout, Supported: b.routes[0].versions, Logger: log, Tap: b.tap, Limiter: throttle.New(c.rates, 1),
+		Drain: f.drainTimeout, Supported: b.routes[0].hub.Versions, Logger: log, Tap: b.tap, Limiter: throttle.New(c.rates, 1),
 	})
 	return stdioFailure(err, s.shown)
 }

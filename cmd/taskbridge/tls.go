@@ -19,7 +19,7 @@ func (f *tlsFlags) register(fs *pflag.FlagSet) {
 }
 
 // load reads the pair once; nil without the flags.
-func (f *tlsFlags) load(fs *pflag.FlagSet) (*tls.Config, error) {
+func (f *tlsFlags) load(fs *pflag.FlagSet) (*keyPair, error) {
 	switch {
 	case f.cert == "" && f.key == "":
 		return nil, nil
@@ -28,11 +28,19 @@ func (f *tlsFlags) load(fs *pflag.FlagSet) (*tls.Config, error) {
 	case f.cert == "":
 		return nil, usagef("%s needs --tls-cert FILE beside it", where(fs, "tls-key"))
 	}
-	p := &keyPair{certFile: f.cert, keyFile: f.key}
-	if err := p.read(); err != nil {
+	p, err := newKeyPair(f.cert, f.key)
+	if err != nil {
 		return nil, usagef("%s, %s: %w", where(fs, "tls-cert"), where(fs, "tls-key"), err)
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: p.certificate}, nil
+	return p, nil
+}
+
+func newKeyPair(cert, key string) (*keyPair, error) {
+	p := &keyPair{certFile: cert, keyFile: key}
+	if err := p.read(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // keyPair is a certificate that is renewed on disk while we run.
@@ -90,10 +98,10 @@ func (p *keyPair) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return p.pair, nil
 }
 
-// encrypted wraps a listener; the scheme is what clients write.
-func encrypted(ln net.Listener, c *tls.Config) (_ net.Listener, scheme string) {
-	if c == nil {
-		return ln, "http"
-	}
-	return tls.NewListener(ln, c), "https"
+// encrypted wraps a listener; current is the certificate there is at a handshake.
+func encrypted(ln net.Listener, current func() *keyPair) net.Listener {
+	return tls.NewListener(ln, &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return current().certificate(hello) },
+	})
 }

@@ -100,20 +100,26 @@ func (u *upstreamFlags) resolve(a *app, fs *pflag.FlagSet) (server, error) {
 	if err != nil {
 		return server{}, err
 	}
-	s := server{
-		http:    upstream.HTTPUpstream{URL: u.url, Header: h, Transport: transports[u.transport], MessageURL: u.messageURL},
-		ws:      strings.HasPrefix(addr.Scheme, "ws"),
-		ownAuth: addr.User != nil || h.Get("Authorization") != "",
-		shared:  addr.User != nil || ownCredential(h),
-		shown:   addr.Scheme + "://" + addr.Host + addr.EscapedPath(),
-	}
-	s.exposed = s.shared && (addr.Scheme == "http" || addr.Scheme == "ws") && !loopbackHost(addr.Hostname())
+	s := newURLServer(addr, upstream.HTTPUpstream{URL: u.url, Header: h, Transport: transports[u.transport], MessageURL: u.messageURL})
 	if u.ca != "" {
 		if s.roots, err = readCA(u.ca); err != nil {
 			return server{}, usagef("%s: %w", where(fs, "upstream-ca"), err)
 		}
 	}
 	return s, nil
+}
+
+// newURLServer is a server behind a URL.
+func newURLServer(addr *url.URL, to upstream.HTTPUpstream) server {
+	s := server{
+		http:    to,
+		ws:      strings.HasPrefix(addr.Scheme, "ws"),
+		ownAuth: addr.User != nil || to.Header.Get("Authorization") != "",
+		shared:  addr.User != nil || ownCredential(to.Header),
+		shown:   addr.Scheme + "://" + addr.Host + addr.EscapedPath(),
+	}
+	s.exposed = s.shared && (addr.Scheme == "http" || addr.Scheme == "ws") && !loopbackHost(addr.Hostname())
+	return s
 }
 
 // transports by the words of --upstream-transport.

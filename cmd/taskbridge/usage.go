@@ -18,12 +18,12 @@ func (b *bridge) startUsage(ctx context.Context, flush time.Duration) (err error
 }
 
 // countRoutes tells the report which routes are served from now on.
-func (b *bridge) countRoutes() {
+func (b *bridge) countRoutes(routes []*route) {
 	if b.usage == nil {
 		return
 	}
 	var names []string
-	for _, r := range b.routes {
+	for _, r := range routes {
 		names = append(names, r.name)
 	}
 	b.usage.SetRoutes(names)
@@ -45,11 +45,11 @@ func (b *bridge) closeUsage() {
 
 // openSessions are the legacy sessions open on a route.
 func (b *bridge) openSessions(ctx context.Context, name string) (list []session.LegacySession, err error) {
-	for _, r := range b.routes {
+	for _, r := range b.current() {
 		if r.name != name {
 			continue
 		}
-		for _, s := range r.servers {
+		for _, s := range r.live.all() {
 			err = errors.Join(err, s.runner.LegacySessions(ctx, func(l session.LegacySession) bool {
 				list = append(list, l)
 				return true

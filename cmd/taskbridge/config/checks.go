@@ -64,7 +64,7 @@ func (r *reader) checkCallers(f *File) {
 			r.fits("principal", "anyone could send that header to listeners[%d]; name the front end that sets it in its trusted-proxies", i)
 		}
 		for j, route := range f.Routes {
-			if jwt && !r.has("jwt-audience") && slices.Contains(route.Listeners, l.Name) && f.PublicURL(l, route) == "" {
+			if jwt && len(f.JWTAudience) == 0 && slices.Contains(route.Listeners, l.Name) && f.PublicURL(l, route) == "" {
 				r.fits("principal", "a token for another service would get in at routes[%d] on listeners[%d]; say whom tokens are for with jwt-audience, or with public-url", j, i)
 				return
 			}

@@ -10,8 +10,10 @@ import (
 )
 
 // Load reads the file of a name, "-" for stdin, and looks whether what it names
-// is there.
-func Load(name string, stdin io.Reader, getenv Getenv) (*File, []Problem) {
+// is there. over, which may be nil, changes what belongs to the process and to
+// listeners before it is looked at whether all of it fits together: what goes
+// over the file.
+func Load(name string, stdin io.Reader, getenv Getenv, over func(*File)) (*File, []Problem) {
 	p := problems{file: name}
 	src, err := read(name, stdin)
 	if err != nil {
@@ -21,7 +23,7 @@ func Load(name string, stdin io.Reader, getenv Getenv) (*File, []Problem) {
 		p.add(mark{}, "", "cannot be read: %s", reason(err))
 		return nil, p.list
 	}
-	f, bad := Parse(name, src, getenv)
+	f, bad := parse(name, src, getenv, over)
 	if f == nil {
 		return nil, bad
 	}

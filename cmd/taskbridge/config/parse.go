@@ -10,7 +10,11 @@ import (
 // a File where there are no problems, which come in the order of the file and
 // are no more than a screenful or two.
 func Parse(name string, src []byte, getenv Getenv) (*File, []Problem) {
-	r := &reader{getenv: getenv}
+	return parse(name, src, getenv, nil)
+}
+
+func parse(name string, src []byte, getenv Getenv, over func(*File)) (*File, []Problem) {
+	r := &reader{getenv: getenv, over: over}
 	r.file, r.marks, r.written = name, map[string]mark{"": {1, 1}}, map[string]string{}
 	if name == "-" {
 		r.file = "standard input"
@@ -79,6 +83,10 @@ func (r *reader) finishListeners(d *document) {
 	}
 	for i := range d.Listeners {
 		d.Listeners[i].PublicURL = strings.TrimSuffix(d.Listeners[i].PublicURL, "/")
+	}
+	if r.over != nil && len(d.Listeners) > 0 {
+		d.Name = r.file
+		r.over(&d.File)
 	}
 	r.checkListeners(d.Listeners)
 	if a := d.Admin; a.Address != "" {

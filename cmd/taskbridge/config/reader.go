@@ -9,6 +9,7 @@ import (
 type reader struct {
 	problems
 	getenv   Getenv
+	over     func(*File)
 	folder   string // names of files are relative to it; empty: to ours
 	defaults Policies
 

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// settle is how long a file must be left alone before it is read: editors and
+// copies write in several steps.
+const settleTime = 200 * time.Millisecond
+
+// watch reloads when the file has other contents than before, until stop. It
+// looks at folders, not at the file: editors and Kubernetes put another file in
+// its place, the latter by moving a symbolic link further up.
+func (r *reloader) watch() (stop func()) {
+	if r.file == "" || r.file == "-" {
+		return func() {}
+	}
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		err = w.Add(filepath.Dir(r.file))
+	}
+	if err != nil {
+		r.bridge.log.Warn("the configuration file is not watched; after a change send SIGHUP", "file", r.file, "err", err)
+		if w != nil {
+			w.Close()
+		}
+		return func() {}
+	}
+	r.watchTarget(w)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.follow(w)
+	}()
+	return func() { w.Close(); <-done }
+}
+
+// watchTarget adds the folder the file is in when all links are followed.
+func (r *reloader) watchTarget(w *fsnotify.Watcher) {
+	if target, err := filepath.EvalSymlinks(r.file); err == nil {
+		_ = w.Add(filepath.Dir(target)) // it may be the same, or gone again
+	}
+}
+
+func (r *reloader) follow(w *fsnotify.Watcher) {
+	last := contents(r.file)
+	quiet := time.NewTimer(settleTime) // once: it may have changed since it was read
+	defer quiet.Stop()
+	for {
+		select {
+		case _, ok := <-w.Events:
+			if !ok {
+				return
+			}
+			quiet.Reset(settleTime)
+		case err, ok := <-w.Errors:
+			if !ok {
+				return
+			}
+			r.bridge.log.Warn("watch the configuration file", "file", r.file, "err", err)
+			quiet.Reset(settleTime) // events may have been lost
+		case <-quiet.C:
+			now := contents(r.file)
+			if now == last || now == none {
+				continue
+			}
+			last = now
+			r.watchTarget(w)
+			_ = r.reload(context.Background(), "the file changed") // it is in the log
+		}
+	}
+}
+
+// none are the contents of a file that is not there: it is about to be replaced.
+var none [sha256.Size]byte
+
+func contents(name string) [sha256.Size]byte {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return none
+	}
+	return sha256.Sum256(raw)
+}
