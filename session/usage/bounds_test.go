@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,7 +36,10 @@ func TestSafetyS52_ClientNamesInTheReport(t *testing.T) {
 			if i%50_000 == 0 {
 				time.Sleep(6 * time.Second)
 			}
-			if n := len(d.slots); n > maxSlots+8 {
+			d.mu.RLock()
+			n := len(d.slots)
+			d.mu.RUnlock()
+			if n > maxSlots+8 {
 				t.Fatalf("%d slots", n)
 			}
 		}
@@ -142,13 +146,14 @@ func TestCompact(t *testing.T) {
 				if i%20 == 9 { // it breaks off on the way
 					ctx, cancel := context.WithCancel(t.Context())
 					left := 3
-					store.puts = func(string) {
+					breakOff := func(string) {
 						if left--; left == 0 {
 							cancel()
 						}
 					}
+					store.puts.Store(&breakOff)
 					_ = d.compact(ctx, d.now())
-					store.puts = nil
+					store.puts.Store(nil)
 				}
 				if got := all(); got != asked {
 					t.Fatalf("day %d: %d are counted, there were %d", i, got, asked)
@@ -296,6 +301,60 @@ func TestSpans(t *testing.T) {
 			t.Fatalf("%v is not that long", a)
 		}
 	}
+}
+
+// Whoever counts while others count and the store is written: nothing is lost,
+// also of clients whose place is given up between two flushes.
+func TestRecorder_Concurrent(t *testing.T) {
+	d := newDeskOf(t, memory.New(), time.Millisecond, "default")
+	defer d.close()
+	const workers, asks = 4, 3000
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range asks {
+				d.ask(session.Who{Principal: session.Principal(fmt.Sprint("p", i%9)), Client: fmt.Sprint("bot ", w, i%700)}, translate.Legacy, "tools/call", translate.OutcomeCompleted)
+				if i%500 == 0 {
+					_, _ = d.Report(t.Context(), window, "")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	total := uint64(0)
+	for _, c := range d.report(window).Clients {
+		total += c.Legacy.Completed
+	}
+	if total != workers*asks {
+		t.Errorf("%d are counted, there were %d", total, workers*asks)
+	}
+}
+
+// A request costs no allocation.
+func TestRecorder_AllocatesNothing(t *testing.T) {
+	d := newDeskOf(t, memory.New(), time.Hour, "default")
+	defer d.close()
+	now := time.Now()
+	q := &session.Request{Who: named("desk"), At: now, Route: "default", Upstream: "default", Down: translate.Legacy, Up: translate.Modern, Version: "2025-11-25", Kind: 1, Method: "tools/call"}
+	e := session.Ended{Answer: translate.Answer{Outcome: translate.OutcomeCompleted}, At: now, Uses: translate.OnlyTaskParam}
+	d.End(q, e)
+	if n := testing.AllocsPerRun(100, func() { d.Begin(q); d.End(q, e) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// Losses that nobody can be named for do not look like a client.
+func TestRecorder_NamelessLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, memory.New(), "default")
+		defer d.close()
+		d.Loss(session.Lost{Route: "default", What: "log_line"})
+		d.Loss(session.Lost{Route: "default", What: "never heard of"})
+		rt := d.verdict(Unknown, window)
+		if c := rt.Clients[0]; c.State != StateLosses || c.Losses["log_line"] != 1 || c.Losses[other] != 1 || rt.Losses["log_line"] != 1 {
+			t.Errorf("shown as %+v", c)
+		}
+	})
 }
 
 func BenchmarkEnd(b *testing.B) {

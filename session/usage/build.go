@@ -256,6 +256,8 @@ func (v *view) judge(rt *Route, window time.Duration, enough bool, now stamp) {
 			c.state, tried = StateTried, true
 		case c.all.Legacy.Last != 0 || c.used != 0:
 			c.state = StatePast
+		case c.all.Modern.Last == 0 && c.open == 0:
+			c.state = StateLosses
 		default:
 			c.state = StateModern
 		}
@@ -304,7 +306,7 @@ func (v *view) list(rt *Route) {
 	slices.SortFunc(rt.Servers, func(a, b Server) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-var stateRank = map[State]int{StateUses: 0, StateTried: 1, StatePast: 2, StateModern: 3}
+var stateRank = map[State]int{StateUses: 0, StateTried: 1, StatePast: 2, StateModern: 3, StateLosses: 4}
 
 func (r *record) legacy() *tally { return &r.Legacy }
 func (r *record) modern() *tally { return &r.Modern }

@@ -3,7 +3,6 @@ package usage
 import (
 	"encoding/json"
 	"errors"
-	"maps"
 	"time"
 )
 
@@ -78,9 +77,6 @@ func (t *tally) merge(o tally) {
 	t.Features.merge(o.Features)
 }
 
-// ops are the operations that ended, whichever way.
-func (t tally) ops() uint64 { return t.Completed + t.Failed }
-
 // record is what the store has of one client, or server, for one day, or for
 // all days before those.
 type record struct {
@@ -104,20 +100,6 @@ func (r *record) merge(o *record) {
 	r.Legacy.merge(o.Legacy)
 	r.Modern.merge(o.Modern)
 	r.Losses.merge(o.Losses)
-}
-
-// clone shares nothing with r that a merge changes.
-func (r *record) clone() *record {
-	c := *r
-	for _, m := range []*counts{&c.Losses, &c.Legacy.Revisions, &c.Legacy.Features, &c.Modern.Revisions, &c.Modern.Features} {
-		*m = maps.Clone(*m)
-	}
-	return &c
-}
-
-// empty: nothing was counted.
-func (r *record) empty() bool {
-	return r.Legacy.Last == 0 && r.Modern.Last == 0 && r.Legacy.Held == 0 && len(r.Losses) == 0
 }
 
 // day is a day of UTC, counted from 1970.

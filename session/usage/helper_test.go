@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,20 +105,18 @@ func named(name string) session.Who {
 // moody is a store that fails, or has others write first, as told.
 type moody struct {
 	session.Store
-	down  bool
-	puts  func(key string) // before each Put
-	count int
+	down atomic.Bool
+	puts atomic.Pointer[func(key string)] // before each Put
 }
 
 func newMoody() *moody { return &moody{Store: memory.New()} }
 
 func (m *moody) Put(ctx context.Context, key string, value []byte, expect uint64) (uint64, error) {
-	m.count++
-	if m.down {
+	if m.down.Load() {
 		return 0, errors.New("the store is away")
 	}
-	if f := m.puts; f != nil {
-		f(key)
+	if f := m.puts.Load(); f != nil {
+		(*f)(key)
 	}
 	return m.Store.Put(ctx, key, value, expect)
 }

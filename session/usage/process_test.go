@@ -32,7 +32,7 @@ func TestCoverage_RestartMakesAGap(t *testing.T) {
 		if g := rt.Observed.Gaps; len(g) != 1 || !g[0].From.Equal(down) || !g[0].To.Equal(up) || g[0].Why != GapNotRunning || g[0].For != Duration(3*time.Hour) {
 			t.Errorf("gaps %+v", g)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		d.verdict(NotSeen, window)
 	})
 }
@@ -54,7 +54,7 @@ func TestCoverage_CrashIsALoss(t *testing.T) {
 		}
 		time.Sleep(5*time.Second - 1)
 		a.verdict(Unknown, window)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		a.verdict(NotSeen, window)
 	})
 }
@@ -92,7 +92,7 @@ func TestCoverage_RouteComesAndGoes(t *testing.T) {
 		d.SetRoutes([]string{"default", "other"})
 		time.Sleep(window - 1)
 		d.verdict(Unknown, window)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		d.verdict(NotSeen, window)
 		d.SetRoutes([]string{"other"})
 		rep, err := d.Report(t.Context(), window, "")
@@ -137,29 +137,29 @@ func TestRecorder_ConflictsLoseNothing(t *testing.T) {
 		defer b.close()
 		defer a.close()
 		asked, puts := uint64(0), 0
-		store.puts = func(key string) {
+		faster := func(key string) {
 			if !strings.HasPrefix(key, prefixDay) {
 				return
 			}
 			if puts++; puts%3 == 0 { // b is faster
-				hook := store.puts
-				store.puts = nil
+				hook := store.puts.Swap(nil)
 				b.ask(named("desk"), translate.Legacy, "tools/call", translate.OutcomeCompleted)
 				asked++
 				b.report(window)
-				store.puts = hook
+				store.puts.Store(hook)
 			}
 		}
+		store.puts.Store(&faster)
 		for i := range 500 {
 			a.ask(named("desk"), translate.Legacy, "tools/call", translate.OutcomeCompleted)
 			asked++
-			store.down = i%5 == 0
-			if _, err := a.Report(t.Context(), window, "default"); (err != nil) != store.down {
+			store.down.Store(i%5 == 0)
+			if _, err := a.Report(t.Context(), window, "default"); (err != nil) != store.down.Load() {
 				t.Fatal(err)
 			}
-			store.down = false
+			store.down.Store(false)
 		}
-		store.puts = nil
+		store.puts.Store(nil)
 		if got := a.report(window).Clients[0].Legacy.Completed; got != asked || asked < 600 {
 			t.Errorf("%d operations are counted, there were %d", got, asked)
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -148,8 +147,8 @@ func New(ctx context.Context, o Options) (*Recorder, error) {
 
 func (r *Recorder) now() stamp { return stampOf(r.clock.Now()) }
 
-// SetRoutes says which routes are served from now on, and by which servers.
-// Until it was called once no route is observed.
+// SetRoutes says which routes are served from now on. Until it was called once
+// no route is observed.
 func (r *Recorder) SetRoutes(names []string) {
 	now := r.now()
 	r.mu.Lock()
@@ -162,8 +161,12 @@ func (r *Recorder) SetRoutes(names []string) {
 		}
 	}
 	for name, s := range r.routes {
-		if last := &s[len(s)-1]; !serve[name] && last.To == 0 {
+		switch last := &s[len(s)-1]; {
+		case serve[name]:
+		case last.To == 0:
 			last.To = now
+		case last.To < now-stamp(keepDays*hoursADay):
+			delete(r.routes, name)
 		}
 	}
 	r.moved = true
@@ -353,17 +356,4 @@ func (r *Recorder) lose(s span, why string) {
 	r.self.Lost = r.self.Lost.union(spansOf(s))
 	r.mu.Unlock()
 	r.log.Warn("usage counters were lost", "why", why, "from", s.From.time(), "to", s.To.time())
-}
-
-// servedUntil are r.routes with open ends set to now; it needs r.mu.
-func (r *Recorder) servedUntil(now stamp) map[string]spans {
-	out := maps.Clone(r.routes)
-	for name, s := range out {
-		if n := len(s) - 1; n >= 0 && s[n].To == 0 {
-			s = append(spans(nil), s...)
-			s[n].To = now
-			out[name] = s
-		}
-	}
-	return out
 }

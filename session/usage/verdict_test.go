@@ -35,7 +35,7 @@ func TestVerdict_TurnsAtTheMoment(t *testing.T) {
 		d.verdict(Needed, window)
 		time.Sleep(time.Second - 1)
 		d.verdict(Needed, window)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		rt = d.verdict(NotSeen, window)
 		if rt.Text != "legacy not seen for 1d: may be switched off" {
 			t.Errorf("in words: %s", rt.Text)
@@ -58,7 +58,7 @@ func TestVerdict_UnknownBelowTheWindow(t *testing.T) {
 		if !strings.HasPrefix(rt.Text, "unknown: observed only 23h59m of 1d") {
 			t.Errorf("in words: %s", rt.Text)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		d.verdict(NotSeen, window)
 	})
 }
@@ -111,7 +111,7 @@ func TestVerdict_IdleSession(t *testing.T) {
 		d.open = nil
 		time.Sleep(window - 1)
 		d.verdict(Needed, window)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		d.verdict(NotSeen, window)
 	})
 }
@@ -131,7 +131,7 @@ func TestVerdict_Listener(t *testing.T) {
 		time.Sleep(longHold - 1)
 		d.End(get, session.Ended{Answer: translate.Answer{Outcome: translate.OutcomeClosed}, At: time.Now(), Uses: translate.OnlyGetStream})
 		d.verdict(Attempted, window)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		d.End(get, session.Ended{Answer: translate.Answer{Outcome: translate.OutcomeClosed}, At: time.Now(), Uses: translate.OnlyGetStream})
 		rt := d.verdict(Needed, window)
 		if c := rt.Clients[0]; c.LegacyOnly["get_stream"] != 2 || c.Legacy.Completed != 0 {
