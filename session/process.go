@@ -69,6 +69,11 @@ func (s *ClientStream) whenGone(f func()) {
 	s.mu.Lock()
 	gone := s.gone
 	s.onGone = f
+	if old := s.home.Swap(nil); old != nil {
+		old.mu.Lock()
+		delete(old.streams, s.ID)
+		old.mu.Unlock()
+	}
 	s.mu.Unlock()
 	if gone {
 		f()

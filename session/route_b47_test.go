@@ -111,8 +111,16 @@ func b47Modern(t *testing.T, rig *routeRig, c *routeClient, tasks map[string]*ro
 	}
 	for id, server := range tasks {
 		// A header that names another task than the body is refused (2026-07-28
-		// streamable-http, Server Validation) before anything goes up; it is the
-		// listener that compares them, so here is only what the header becomes.
+		// streamable-http, Server Validation) before anything goes up.
+		in := c.inbound(c.request("tasks/get", `{"taskId":"`+id+`"}`), nil)
+		in.Caller.Header.Set("Mcp-Protocol-Version", translate.LatestModern)
+		if _, cond := translate.Classify(in.Caller.Header, in.Frame.Msg); cond != translate.CondNone {
+			t.Errorf("the header with the task's own id is refused: %s", cond)
+		}
+		in.Caller.Header.Set("Mcp-Name", "OTHER")
+		if _, cond := translate.Classify(in.Caller.Header, in.Frame.Msg); cond != translate.CondHeaderMismatch {
+			t.Errorf("a header that names another task: %q", cond)
+		}
 		r := c.do("tasks/update", `{"taskId":"`+id+`","inputResponses":{}}`)
 		if r.code() != 0 {
 			t.Errorf("tasks/update: %s", r.raw())

@@ -72,6 +72,20 @@ func TestRouteIDsFromBefore(t *testing.T) {
 	}
 }
 
+// A cursor given while its route had one server leads back to that one.
+func TestRouteCursorFromBefore(t *testing.T) {
+	a, b := newRouteServer("a", translate.Modern), newRouteServer("b", translate.Legacy)
+	routed(t, func(t *testing.T, rig *routeRig) {
+		c := rig.modern("ann")
+		cursor := c.do("tools/list", "").result("nextCursor")
+		rig.update(rig.ups[0], rig.up(b, 1))
+		rig.on("b")
+		if r := c.do("tools/list", `{"cursor":"`+cursor+`"}`); cursor != "page2" || !strings.Contains(r.raw(), `"a"`) {
+			t.Errorf("the second page after cursor %q: %s", cursor, r.raw())
+		}
+	}, a)
+}
+
 // Where callers share what goes up nobody's word but the handle's counts.
 func TestRouteIDsFromBefore_SharedCredential(t *testing.T) {
 	a, b := newRouteServer("a", translate.Modern), newRouteServer("b", translate.Modern)

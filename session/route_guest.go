@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"strings"
 
 	"taskbridge/translate"
@@ -46,7 +45,7 @@ func fromGuest(v jsonrpc.Value) (mark string, id []byte, ok bool) {
 // guestOut marks what a client is to answer: the id of a request, its progress
 // token, and the id in the cancel of one.
 func guestOut(mark string, raw []byte) []byte {
-	if raw == nil || !bytes.Contains(raw, []byte(`"method"`)) {
+	if raw == nil {
 		return raw
 	}
 	m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})

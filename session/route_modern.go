@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
 )
 
 // modern leads a modern client's message: what it names that one upstream gave
@@ -35,6 +36,10 @@ func (rt *Route) modernNow(ctx context.Context, t *routeTable, in Inbound, s *Cl
 		rt.listen(ctx, t, in, s)
 		return
 	}
+	if u := rt.fromBefore(t, f); u != nil {
+		rt.lead(ctx, u, in, s)
+		return
+	}
 	for _, v := range f.TaskIDs {
 		id, _ := v.Str()
 		if u := rt.ownerOf(ctx, t, nil, nil, in, id); u != nil {
@@ -43,6 +48,22 @@ func (rt *Route) modernNow(ctx context.Context, t *routeTable, in Inbound, s *Cl
 		}
 	}
 	rt.lead(ctx, rt.pick(t, chooserOf(in.Caller, m.At("params", "_meta", translate.MetaClientInfo))), in, s)
+}
+
+// fromBefore is the member that had the route for itself, for a cursor or state
+// that is a server's own; nil: it is not known any more, or what there is is
+// sealed.
+func (rt *Route) fromBefore(t *routeTable, f translate.Fact) *member {
+	for _, v := range []jsonrpc.Value{f.Cursor, f.State} {
+		if s, _ := v.Str(); s != "" && !rt.handles.IsHandle(s) {
+			for _, u := range t.all {
+				if u.former.Load() {
+					return u
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // ownerOf is the member whose task an id is, a handle's or a server's own; nil:

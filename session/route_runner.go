@@ -50,12 +50,17 @@ func (r *Runner) judge(ctx context.Context, stream Stream, err error) {
 // named puts the name of the upstream that asks before the message of each
 // elicitation in what a client gets.
 func named(p *Policy, o Out) Out {
-	if p.Asker != "" && bytes.Contains(o.Raw, []byte(`elicitation/create`)) {
+	if p.Asker != "" && mayElicit(o.Raw) {
 		if m, err := jsonrpc.Decode(o.Raw, jsonrpc.Limits{}); err == nil {
 			o.Raw = translate.NameAsker(m, p.Asker)
 		}
 	}
 	return o
+}
+
+// mayElicit: the text may hold an elicitation, escaped or not.
+func mayElicit(raw []byte) bool {
+	return bytes.Contains(raw, []byte(`elicitation/create`)) || bytes.Contains(raw, []byte(`\/`)) || bytes.Contains(raw, []byte(`\u00`))
 }
 
 // session reads a client's session that is here; guest: only the part of it

@@ -248,7 +248,7 @@ func (s *routeServer) serve(st *routeStream, m *jsonrpc.Message) bool {
 		switch s.tasks[id] {
 		case "input_required":
 			s.pushes["task/7"] = st
-			st.frames <- []byte(`{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{}},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"` + id + `"}}}}`)
+			st.frames <- []byte(`{"jsonrpc":"2.0","id":7,"method":"elicitation\/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{}},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"` + id + `"}}}}`)
 		case "working":
 		default:
 			s.paid(id)

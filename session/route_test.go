@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -327,11 +328,12 @@ func TestRouteEjects(t *testing.T) {
 func TestRouteLooks(t *testing.T) {
 	a, b := newRouteServer("a", translate.Modern), newRouteServer("b", translate.Modern)
 	routed(t, func(t *testing.T, rig *routeRig) {
-		up, looks := rig.up(a, 1), 0
+		var looks atomic.Int32
+		up := rig.up(a, 1)
 		up.Health = session.Health{FailAfter: 3, EjectFor: time.Minute, Interval: time.Second}
 		up.Look = func(ctx context.Context) (err error) {
+			looks.Add(1)
 			a.with(func() {
-				looks++
 				if a.down {
 					err = errors.New("down")
 				}
@@ -341,8 +343,8 @@ func TestRouteLooks(t *testing.T) {
 		rig.update(up, rig.ups[1])
 		a.with(func() { a.down = true })
 		time.Sleep(3500 * time.Millisecond)
-		if s := rig.route.Status()[0]; s.State != session.StateEjected || looks != 3 {
-			t.Errorf("after %d failed looks: %+v", looks, s)
+		if s := rig.route.Status()[0]; s.State != session.StateEjected || looks.Load() != 3 {
+			t.Errorf("after %d failed looks: %+v", looks.Load(), s)
 		}
 		a.with(func() { a.down = false })
 		time.Sleep(2 * time.Second)
@@ -352,8 +354,8 @@ func TestRouteLooks(t *testing.T) {
 		up.Health.Interval = 0
 		rig.update(up, rig.ups[1])
 		time.Sleep(10 * time.Second)
-		if looks > 6 {
-			t.Errorf("it is still looked at: %d", looks)
+		if n := looks.Load(); n > 6 {
+			t.Errorf("it is still looked at: %d", n)
 		}
 	}, a, b)
 }
