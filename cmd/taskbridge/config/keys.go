@@ -63,10 +63,8 @@ var listenerKeys = []key[Listener]{
 	row("allowed-origins", listOf(origin, maxList), func(l *Listener) *[]string { return &l.AllowedOrigins }, "(none)", "Browser origins that may send requests, as `https://HOST`."),
 	row("trusted-proxies", prefixes(), func(l *Listener) *prefixList { return (*prefixList)(&l.TrustedProxies) }, "(none)", "Addresses of front ends that are believed, as a CIDR."),
 	row("public-url", public, func(l *Listener) *string { return &l.PublicURL }, "(unknown)", "What clients write before a route's path."),
-	misplaced[Listener]("sse-path", "it belongs to a route, or to defaults"),
 	misplaced[Listener]("tls-cert", "write tls: with cert and key under it"),
 	misplaced[Listener]("tls-key", "write tls: with cert and key under it"),
-	misplaced[Listener]("principal", "callers are told apart the same way on all listeners: put it at the top"),
 }
 
 var adminKeys = []key[Admin]{
@@ -194,10 +192,7 @@ var routeKeys = append([]key[rawRoute]{
 	misplaced[rawRoute]("env", "it belongs to a program: write upstream: with command and env under it"),
 	misplaced[rawRoute]("cwd", "it belongs to a program: write upstream: with command and cwd under it"),
 	misplaced[rawRoute]("url", "write upstream: URL"),
-	misplaced[rawRoute]("weight", "it belongs to an upstream"),
-	misplaced[rawRoute]("pins", "they belong to an upstream"),
 	misplaced[rawRoute]("upstream-era", "write era"),
-	misplaced[rawRoute]("connect-timeout", "it belongs to an upstream: write upstream: with url and connect-timeout under it"),
 }, lift(policyKeys, func(r *rawRoute) *Policies { return &r.Policies }, "as in `defaults`")...)
 
 var oneUpstream = schema{"oneOf": []any{schema{"required": []any{"upstream"}}, schema{"required": []any{"command"}}, schema{"required": []any{"upstreams"}}}}
@@ -223,16 +218,7 @@ var fileKeys = []key[document]{
 	row("routes", routes(), func(d *document) *[]rawRoute { return &d.routes }, "(required)", "Where requests go."),
 	misplaced[document]("upstream", "write routes: with a list under it, - path: /mcp and upstream: URL"),
 	misplaced[document]("upstreams", "write routes: with a list under it, - path: /mcp and upstreams"),
-	misplaced[document]("path", "it belongs to a route"),
 	misplaced[document]("state-key", "write state-keys: and a list"),
-	misplaced[document]("tls", "it belongs to a listener: write listeners: with a list under it"),
-	misplaced[document]("public-url", "it belongs to a listener: write listeners: with a list under it"),
-	misplaced[document]("trusted-proxies", "they belong to a listener: write listeners: with a list under it"),
-	misplaced[document]("allowed-hosts", "they belong to a listener: write listeners: with a list under it"),
-	misplaced[document]("allowed-origins", "they belong to a listener: write listeners: with a list under it"),
-	misplaced[document]("tool-errors", "it belongs to a route, or under defaults"),
-	misplaced[document]("park", "it belongs to a route, or under defaults"),
-	misplaced[document]("era", "it belongs to an upstream, a route or defaults"),
 	misplaced[document]("log-level", "write log: with level under it"),
 	misplaced[document]("log-format", "write log: with format under it"),
 	misplaced[document]("log-file", "write log: with file under it"),

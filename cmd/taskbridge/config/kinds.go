@@ -159,8 +159,33 @@ func unknownKey[T any](r *reader, at place, m member, what string, keys []key[T]
 		r.add(m.mark, path, "%s has no such key; did you mean %s?", what, like)
 		return
 	}
+	if homes := homesOf(r.root, m.key, ""); len(homes) > 0 {
+		where := "under " + oneOf(homes)
+		if homes[0] == "" {
+			where = "at the top"
+		}
+		r.add(m.mark, path, "%s has no such key; it belongs %s", what, where)
+		return
+	}
 	slices.Sort(names)
 	r.add(m.mark, path, "%s has no such key; it has %s", what, strings.Join(names, ", "))
+}
+
+// homesOf are what a key of this name may stand under, at most three; "" is the
+// file itself.
+func homesOf(parts []part, name, under string) []string {
+	var out []string
+	for _, p := range parts {
+		path := under + p.name
+		if p.name == name {
+			out = append(out, strings.TrimSuffix(under, "."))
+		}
+		if p.list {
+			path += "[]"
+		}
+		out = append(out, homesOf(p.parts, name, path+".")...)
+	}
+	return out[:min(len(out), 3)]
 }
 
 // listOf is a list of values of a kind, at most limit.

@@ -16,6 +16,7 @@ func Parse(name string, src []byte, getenv Getenv) (*File, []Problem) {
 func parse(name string, src []byte, getenv Getenv, over func(*File)) (*File, []Problem) {
 	r := &reader{getenv: getenv, over: over}
 	r.file, r.marks, r.written = name, map[string]mark{"": {1, 1}}, map[string]string{}
+	r.root = fileKind.parts
 	if name == "-" {
 		r.file = "standard input"
 	} else if folder := filepath.Dir(name); folder != "." {

@@ -12,6 +12,7 @@ type reader struct {
 	over     func(*File)
 	folder   string // names of files are relative to it; empty: to ours
 	defaults Policies
+	root     []part // all keys of a file
 
 	visits   int               // of nodes, those behind aliases every time
 	expanded int               // bytes that came out of variables
