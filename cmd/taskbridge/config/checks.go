@@ -200,6 +200,11 @@ func (r *reader) checkUpstream(at string, short bool, u *Upstream) {
 		}
 		r.checkTransport(at, u)
 	}
+	for _, key := range []string{"timeout", "pass-after"} {
+		if path := at + ".health." + key; r.has(path) && u.Health.Interval == 0 {
+			r.fits(path, "is about looks at the server; give interval beside it, as in interval: 10s")
+		}
+	}
 	r.checkPins(at, u)
 }
 

@@ -354,7 +354,11 @@ func duration(zero bool) kind[time.Duration] {
 		s = schema{"anyOf": []any{s, schema{"type": "string", "pattern": "^0$"}, schema{"type": "integer", "enum": []any{0}}}}
 	}
 	return kind[time.Duration]{word: "duration", schema: orVariable(s), read: func(r *reader, at place, into *time.Duration) {
-		if at.shape == number && !(zero && at.text == "0") {
+		if at.shape == number && at.text == "0" && !zero {
+			r.bad(at, "0 must be above zero")
+			return
+		}
+		if at.shape == number && at.text != "0" {
 			r.bad(at, "%s has no unit; want a duration such as %ss or %sms", at.source(), at.text, at.text)
 			return
 		}

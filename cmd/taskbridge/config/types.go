@@ -206,4 +206,9 @@ type Health struct {
 	// eject it for EjectFor, and for longer each time it fails again at once.
 	FailAfter int // 0: never
 	EjectFor  time.Duration
+	// Interval is between looks at the server; 0: it is not looked at. Timeout is
+	// of one look. PassAfter good ones in a row end an ejection early.
+	Interval  time.Duration
+	Timeout   time.Duration
+	PassAfter int
 }
