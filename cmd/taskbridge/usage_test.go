@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -159,6 +160,70 @@ func TestReport_VerdictTurns(t *testing.T) {
 	}
 	if r := reportOf(t, s, "--window", "24h"); r.Verdict != usage.Needed {
 		t.Errorf("a longer window: %s", r.Text)
+	}
+}
+
+// TestReport_Fleet: routes of several servers, over a reload; one report for all.
+func TestReport_Fleet(t *testing.T) {
+	old, next := peer(t, peers.NewLegacyServer(peers.ServerOptions{})), peer(t, peers.NewModernServer(peers.ServerOptions{}))
+	head := "listen: 127.0.0.1:0\nadmin: {address: \"127.0.0.1:0\"}\nroutes:\n"
+	mixed := func(weight int) string {
+		return fmt.Sprintf("  - name: mixed\n    path: /mixed\n    upstreams:\n      - {name: old, url: %q, weight: %d}\n      - {name: new, url: %q, weight: %d}\n", old, 100-weight, next, weight)
+	}
+	plain := fmt.Sprintf("  - {name: plain, path: /plain, upstream: %q}\n", next)
+	file := writeConfig(t, "", head+mixed(0)+plain)
+	s := listening(t, "serve", "--config", file)
+	eventually(t, "an admin address", func() bool {
+		m := adminLine.FindStringSubmatch(s.stderr.String())
+		if m != nil {
+			s.admin = m[1]
+		}
+		return m != nil
+	})
+	reload := func(text string) {
+		t.Helper()
+		writeConfig(t, file, text)
+		if code, out, errs := runArgs(t, "admin", "reload", "--admin", s.admin); code != 0 {
+			t.Fatalf("reload: exit %d: %s%s", code, out, errs)
+		}
+	}
+	root := strings.TrimSuffix(strings.TrimSuffix(s.url, "/mixed"), "/plain")
+	young := modernClient(t, root+"/mixed")
+	list := func() {
+		t.Helper()
+		if _, err := young.Call(t.Context(), "tools/list", map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list()
+	desk := legacyClient(t, root+"/mixed")
+	if _, err := desk.Call(t.Context(), "tools/list", map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+	reload(head + mixed(100) + plain)
+	list()
+	r := reportOf(t, s, "--route", "mixed")
+	if r.Verdict != usage.Needed || len(r.Servers) != 2 || clientOf(t, r, "taskbridge-legacy-client").OpenSessions != 1 {
+		t.Fatalf("%s: %+v, %+v", r.Text, r.Servers, r.Clients)
+	}
+	if n, o := r.Servers[0], r.Servers[1]; n.Name != "new" || n.LegacyAlone() || n.Modern.Completed != 1 || o.Name != "old" || !o.LegacyAlone() || o.Legacy.Completed != 2 {
+		t.Errorf("servers %+v", r.Servers)
+	}
+	if c := clientOf(t, r, "taskbridge-modern-client"); c.Modern.Completed != 2 || c.State != usage.StateModern {
+		t.Errorf("the modern client: %+v", c)
+	}
+	if r = reportOf(t, s, "--route", "plain"); r.Verdict != usage.Unknown || len(r.Clients) != 0 {
+		t.Errorf("a route nobody came to: %s, %+v", r.Text, r.Clients)
+	}
+	_, table, _ := runArgs(t, "admin", "report", "--admin", s.admin)
+	for _, want := range []string{"route mixed\n", "route plain\n", "servers: legacy needed toward 1 of 2: old\n", "servers: none was asked yet\n"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the table lacks %q:\n%s", want, table)
+		}
+	}
+	reload(head + mixed(100))
+	if r = reportOf(t, s); r.Name != "mixed" {
+		t.Errorf("a route that was taken out is reported: %s", r.Name)
 	}
 }
 
