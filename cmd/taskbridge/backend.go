@@ -130,14 +130,14 @@ func (s server) webSocket(name string, connectTimeout time.Duration, o upstream.
 // behind a URL, and asking costs a process or two (2026-07-28 basic/versioning).
 const childEraTTL = time.Hour
 
-// unready says why no new work should come, or "". Nothing may come before it is
-// well again, so it looks itself whether a server process that ended comes back.
-func (s *backend) unready() string {
-	if s.child != nil && s.child.Down() {
-		s.child.Revive(s.probe)
-		return "the server is down"
+// down: a server process has ended and does not answer again yet. Nothing may
+// come before it is well, so it looks itself whether it comes back.
+func (s *backend) down() bool {
+	if s.child == nil || !s.child.Down() {
+		return false
 	}
-	return ""
+	s.child.Revive(s.probe)
+	return true
 }
 
 // close releases what newBackend made, as far as it came, once its runner is

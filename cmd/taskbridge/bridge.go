@@ -135,17 +135,28 @@ func (b *bridge) current() []*route {
 	return b.routes
 }
 
-// unready says why no new work should come, or "".
+// unready says why no new work should come, or "". A server that is down is no
+// reason while there is another: then its route alone has nobody to ask.
 func (b *bridge) unready() string {
 	for _, d := range b.doors {
 		if !d.front.Ready() {
 			return "draining"
 		}
 	}
+	all, down := 0, 0
 	for _, r := range b.current() {
-		if why := r.unready(); why != "" {
-			return why
+		for i := range r.upstreams {
+			all++
+			if s := r.live.of(&r.upstreams[i]); s != nil && s.down() {
+				down++
+			}
 		}
+	}
+	switch {
+	case down > 0 && all == 1:
+		return "the server is down"
+	case down > 0 && down == all:
+		return "all servers are down"
 	}
 	if !b.callers().ready() {
 		return "the keys of callers' tokens are not there"

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"taskbridge/cmd/peers"
+	"taskbridge/session/bearer/bearertest"
 )
 
 // writeConfig writes a configuration file as an editor does that replaces it.
@@ -77,6 +79,23 @@ func TestServeConfig_SessionsApart(t *testing.T) {
 	}
 	if status, _, body := ask(t, http.MethodPost, root+"/b", h, call); status != 404 {
 		t.Errorf("at another: %d %s", status, body)
+	}
+}
+
+// TestServeConfig_Audience: where nobody said whom tokens are for, each route
+// takes those for its own URL alone.
+func TestServeConfig_Audience(t *testing.T) {
+	k := bearertest.Ed(t, "k")
+	up := peer(t, peers.NewModernServer(peers.ServerOptions{}))
+	file := writeConfig(t, "", fmt.Sprintf("listeners:\n  - {address: \"127.0.0.1:0\", public-url: https://gw.example, allowed-hosts: [127.0.0.1]}\nprincipal: jwt:%s\nroutes:\n  - {path: /a, upstream: %q}\n  - {path: /b, upstream: %q}\n", keyFile(t, k), up, up))
+	root := listening(t, "serve", "--config", file).url
+	token := k.Sign(t, "EdDSA", map[string]any{"iss": "i", "sub": "s", "aud": "https://gw.example/a", "exp": time.Now().Add(time.Hour).Unix()}, nil)
+	h := modernHeader.Clone()
+	h.Set("Authorization", "Bearer "+token)
+	for path, want := range map[string]int{"/a": 200, "/b": 401} {
+		if status, header, body := ask(t, http.MethodPost, root+path, h, discoverCall); status != want {
+			t.Errorf("%s: %d %v %s", path, status, header, body)
+		}
 	}
 }
 

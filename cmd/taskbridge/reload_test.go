@@ -83,6 +83,10 @@ func TestReload_Refusals(t *testing.T) {
 	if err := os.WriteFile(key, []byte(strings.Repeat("k", 40)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	ours := filepath.Join(t.TempDir(), "headers")
+	if err := os.WriteFile(ours, []byte("Mcp-Session-Id: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	const fixed = "while the proxy runs; restart it, or put back what was there"
 	for _, tt := range []struct{ text, want string }{
 		{head + "routes:\n  - {name: one, path: /mcp, upstrem: x}\n", "FILE:3:29: routes[0].upstrem: "},
@@ -96,6 +100,7 @@ func TestReload_Refusals(t *testing.T) {
 		{head + fmt.Sprintf("state-keys: [%q]\n", key) + routes, "FILE:2:13: state-keys: cannot change " + fixed},
 		{head + "record: {file: x.jsonl}\n" + routes, "record: cannot change " + fixed},
 		{head + fmt.Sprintf("routes:\n  - {name: two, path: /two, upstream: %q}\n  - {name: one, path: /mcp, upstream: {url: %q, header-files: [/none]}}\n", up, up), "header-files"},
+		{head + fmt.Sprintf("routes:\n  - {name: two, path: /two, upstream: %q}\n  - {name: one, path: /mcp, upstream: {url: %q, header-files: [%q]}}\n", up, up, ours), "is set by the proxy itself"},
 	} {
 		err := f.put(tt.text)
 		if want := strings.ReplaceAll(tt.want, "FILE", f.name); err == nil || !strings.Contains(err.Error(), want) {
@@ -149,6 +154,45 @@ func TestReload_Routes(t *testing.T) {
 	if r, err := c.Call(t.Context(), "tools/call", greet("Ada")); err != nil || r.Text() != "Hello, Ada!" {
 		t.Errorf("a session of the route that came back: %v %s", err, r.Raw)
 	}
+}
+
+// TestReload_Server: a server whose URL changes is another one. What the old one
+// has begun stays with it: sessions, and tasks of clients without one.
+func TestReload_Server(t *testing.T) {
+	old, next := peers.NewLegacyServer(peers.ServerOptions{}), peers.NewLegacyServer(peers.ServerOptions{})
+	text := func(url string) string {
+		return fmt.Sprintf("listen: 127.0.0.1:0\nroutes:\n  - {name: r, path: /r, upstream: %q}\n", url)
+	}
+	f := startFile(t, text(peer(t, old)))
+	legacy, modern := legacyClient(t, f.root+"/r"), modernClient(t, f.root+"/r")
+	call := map[string]any{"name": "slow_compute", "arguments": map[string]any{"seconds": 1, "label": "old"}}
+	r, err := modern.Call(t.Context(), "tools/call", call)
+	var task struct{ TaskID, Status string }
+	if err != nil || r.Decode(&task) != nil || task.TaskID == "" {
+		t.Fatalf("a task: %v %s", err, r.Raw)
+	}
+	if err := f.put(text(peer(t, next))); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := legacy.Call(t.Context(), "tools/call", greet("Ada")); err != nil || r.Text() != "Hello, Ada!" || old.Calls("greet") != 1 {
+		t.Errorf("a session that was there: %v %s, %d calls at its server", err, r.Raw, old.Calls("greet"))
+	}
+	for _, c := range []caller{legacyClient(t, f.root+"/r"), modernClient(t, f.root+"/r")} {
+		if r, err := c.Call(t.Context(), "tools/call", greet("Ada")); err != nil || r.Text() != "Hello, Ada!" {
+			t.Errorf("new work: %v %s", err, r.Raw)
+		}
+	}
+	if n, m := old.Calls("greet"), next.Calls("greet"); n != 1 || m != 2 {
+		t.Errorf("%d calls at the old server, %d at the new one, want 1 and 2", n, m)
+	}
+	id := task.TaskID
+	eventually(t, "the task's end", func() bool {
+		r, err := modern.Call(t.Context(), "tasks/get", map[string]any{"taskId": id})
+		if err != nil || r.Err() != nil || r.Decode(&task) != nil {
+			t.Fatalf("tasks/get: %v %s", err, r.Raw)
+		}
+		return task.Status == "completed"
+	})
 }
 
 // reloads: how often TestReload_UnderLoad does it.

@@ -130,18 +130,6 @@ func (b *bridge) upstreams(c *bridgeConfig, r *route) []session.RouteUpstream {
 	return list
 }
 
-// unready says why no new work should come, or "".
-func (r *route) unready() string {
-	for i := range r.upstreams {
-		if s := r.live.of(&r.upstreams[i]); s != nil {
-			if why := s.unready(); why != "" {
-				return why
-			}
-		}
-	}
-	return ""
-}
-
 // open makes of routes what comes in by a door.
 func (b *bridge) open(c *bridgeConfig, d *door, l *listenerConfig, routes []*route, who *callers) (given, error) {
 	out := given{servers: map[string]*downstream.Server{}}
