@@ -48,7 +48,7 @@ type legacyTask struct {
 	Joined    bool      `json:",omitempty"`
 	JoinedAs  Principal `json:",omitempty"`
 	Watched   bool      `json:",omitempty"`
-	Overtaken bool      `json:",omitempty"` // a push came during the look that runs
+	Overtaken bool      `json:",omitempty"` // a push, or the first word that there are any, came during the look that runs
 	Again     int       `json:",omitempty"` // looks taken again for that
 	Asked     questions
 	Caps      []byte `json:",omitempty"` // of the client that made it

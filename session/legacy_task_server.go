@@ -37,15 +37,20 @@ func (t *legacyTask) polled(x *Exec, m *jsonrpc.Message) {
 	}
 	status, _ := m.Result().Get("status").Str()
 	if t.Overtaken && t.Again < maxAgain && !translate.Terminal(status) && !t.Final {
-		// The server pushed while it was looking, and which of the two is newer
-		// cannot be told: an old look would withdraw a question just asked.
+		// The server pushed, or began to push, while it was looking, and which of the
+		// two is newer cannot be told: an old look would withdraw a question just
+		// asked.
 		t.Overtaken = false
 		t.Again++
 		t.open(x, "poll", "tasks/get")
 		return
 	}
+	late := t.Overtaken
 	t.Overtaken, t.Again = false, 0
 	t.absorb(x, m.Result())
+	if late && !t.Final && len(t.Waiters) > 0 && !t.up("poll") {
+		x.Do(Wake{Name: "poll", At: t.Next}) // sooner than the safety look
+	}
 }
 
 // maxAgain bounds the looks that are taken again because a push came meanwhile.

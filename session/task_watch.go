@@ -235,7 +235,10 @@ func (t *legacyTask) watchNews(x *Exec, ev Event) {
 		x.Do(Unwake{Name: "poll"})
 		delete(t.Wakes, "poll")
 		if !t.Final && len(t.Waiters) > 0 {
-			t.poll(x) // what changed before the acknowledgement
+			// What changed before the acknowledgement was pushed to nobody, and a
+			// look that is under way may be from before it.
+			t.Overtaken = t.up("poll")
+			t.poll(x)
 		}
 	case "unwatched":
 		t.Watched = false
