@@ -85,10 +85,9 @@ type upstreamConfig struct {
 	era            translate.Era // EraUnknown: found out
 	connectTimeout time.Duration
 
-	weight    int // its share of new work
-	pins      []session.Pin
-	failAfter int // failures in a row before it gets no new work; < 0: never
-	ejectFor  time.Duration
+	weight int // its share of new work
+	pins   []session.Pin
+	health session.Health
 }
 
 // defaultName is what the one listener, route and server of a command line are

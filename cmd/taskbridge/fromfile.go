@@ -246,10 +246,10 @@ func least[T int | int64 | float64](a, b T) T {
 func upstreamOf(a *app, r *config.Route, in *config.Upstream) (upstreamConfig, error) {
 	u := upstreamConfig{
 		owner: r.Name + "/" + in.Name, show: in.Name, connectTimeout: in.ConnectTimeout, weight: in.Weight,
-		failAfter: in.Health.FailAfter, ejectFor: in.Health.EjectFor,
+		health: session.Health(in.Health),
 	}
-	if u.failAfter == 0 {
-		u.failAfter = -1
+	if u.health.FailAfter == 0 {
+		u.health.FailAfter = -1
 	}
 	u.era, _ = translate.ParseEra(in.Era)
 	for _, c := range in.Pins.Clients {

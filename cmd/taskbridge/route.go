@@ -116,7 +116,7 @@ func (b *bridge) upstreams(c *bridgeConfig, r *route) []session.RouteUpstream {
 		policy.Version, policy.MessageLimit = buildInfo().Version, c.maxMessage
 		list = append(list, session.RouteUpstream{
 			Name: u.owner, Show: u.show, Key: u.key, Weight: u.weight, Pins: u.pins, Policy: policy,
-			Health: session.Health{FailAfter: u.failAfter, EjectFor: u.ejectFor},
+			Health: u.health, Look: func(ctx context.Context) error { return r.live.of(u).look(ctx) },
 			Start: func() (*session.Runner, func(), error) {
 				s, err := b.newBackend(c, r, u, policy)
 				if err != nil {
