@@ -100,6 +100,7 @@ type (
 	openAt struct {
 		Open
 		exchange string
+		trace    TraceContext // of the request it is opened because of
 	}
 	shutAt struct{ label, exchange string }
 )
@@ -242,9 +243,11 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Ev
 			return broken(end, err)
 		}
 	}
+	seen := r.observeExchange(&e)
 	stream, err := r.dial(ctx, e, e.Out)
 	r.judge(ctx, stream, err)
 	if err != nil {
+		seen.over(ctx, nil, err)
 		return broken(end, err)
 	}
 	env := stream.Envelope()
@@ -270,10 +273,12 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Ev
 		f.Msg = translate.ErrorFromServer(f.Msg, e.Out.Version)
 		if f.Msg.Kind == jsonrpc.Response || f.Msg.Kind == jsonrpc.ErrorResponse {
 			ex.answered.Store(e.Out.Verb == http.MethodPost)
+			seen.answered(f.Msg, f.HTTP)
 		}
 		r.deliverPaced(key.op, Event{Kind: EvServer, Label: e.Label, Frame: f, exchange: ex.name})
 		return ex.answered.Load()
 	})
+	seen.over(ctx, env, err)
 	if err != nil {
 		return broken(end, err)
 	}

@@ -31,7 +31,7 @@ type Observer interface {
 }
 
 // maxObservers is how many a runner has room for.
-const maxObservers = len(Request{}.Note)
+const maxObservers = 4
 
 // MaxShown bounds names that peers chose where they are shown or counted.
 const MaxShown = 128
@@ -80,7 +80,7 @@ type Request struct {
 	// Trace is what exchanges with the server on behalf of the request continue.
 	Trace TraceContext
 	// Note is the observers' own, by their place in Options.Observers.
-	Note [4]any
+	Note [maxObservers]any
 }
 
 // TraceContext is a W3C trace context, as in params._meta.
@@ -92,6 +92,9 @@ type Ended struct {
 	At time.Time
 	// Status is the HTTP status of the reply, 0 for 200 or where there is none.
 	Status int
+	// Fail says in a word how an exchange with a server broke; of a client's
+	// request it is empty.
+	Fail string
 	// Uses are all legacy-only features the request made use of.
 	Uses translate.LegacyOnly
 }

@@ -16,9 +16,32 @@ type witness struct {
 	of     []session.Request
 	losses []session.Lost
 	faults []string
+	going  map[*session.Exchange]bool
 }
 
-var _ session.Observer = (*witness)(nil)
+var (
+	_ session.Observer         = (*witness)(nil)
+	_ session.ExchangeObserver = (*witness)(nil)
+)
+
+func (w *witness) BeginExchange(x *session.Exchange) session.TraceContext {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.going == nil {
+		w.going = map[*session.Exchange]bool{}
+	}
+	w.going[x] = true
+	return session.TraceContext{}
+}
+
+func (w *witness) EndExchange(x *session.Exchange, e session.Ended) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.going[x] || e.Outcome == "" {
+		w.fault("an exchange ended twice or without an outcome: " + x.Method)
+	}
+	delete(w.going, x)
+}
 
 func (w *witness) fault(s string) { w.faults = append(w.faults, s) }
 
@@ -64,6 +87,9 @@ func (w *witness) check(t *testing.T) {
 	defer w.mu.Unlock()
 	for _, f := range w.faults {
 		t.Error("observer:", f)
+	}
+	for x := range w.going {
+		t.Errorf("observer: the exchange %s never ended", x.Method)
 	}
 	for q := range w.open {
 		what := q.Method

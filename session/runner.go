@@ -98,6 +98,8 @@ type Runner struct {
 	tap       Tap
 	metrics   Metrics
 	observers []Observer
+	// exchangeObservers are those of them that hear of exchanges, too.
+	exchangeObservers []ExchangeObserver
 	// clients and whos are what observers are told of clients again: by legacy
 	// session, and by origin.
 	clients     *lru.Cache[string, Who]
@@ -167,7 +169,7 @@ func New(o Options) (*Runner, error) {
 		return nil, errors.New("session: too many observers")
 	}
 	r := &Runner{
-		upstream: o.Upstream, route: o.Route, observers: o.Observers, store: o.Store, dialer: o.Dialer, faces: o.Faces, handles: o.Handles,
+		upstream: o.Upstream, route: o.Route, observers: o.Observers, exchangeObservers: exchangeObserversOf(o.Observers), store: o.Store, dialer: o.Dialer, faces: o.Faces, handles: o.Handles,
 		creds: o.Credentials, snaps: o.Snapshots, held: o.Held,
 		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand, clock: o.Clock, streamBytes: o.StreamBytes, proc: o.Process,
 		boxes: map[OpID]*mailbox{}, streams: map[string]*attached{}, ups: map[upKey]*exchange{}, ids: map[string]*idBlock{},
@@ -434,7 +436,7 @@ func (r *Runner) settle(b *base, x *Exec) {
 			}
 			exchange := r.proc.next()
 			b.Ups[e.Label] = exchange
-			x.effects[i] = openAt{e, exchange}
+			x.effects[i] = openAt{e, exchange, x.from.Trace}
 		case Wake:
 			if b.Wakes == nil {
 				b.Wakes = map[string]time.Time{}

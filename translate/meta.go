@@ -22,6 +22,33 @@ const (
 // toward modern servers, taken out toward legacy ones.
 var requestMeta = []string{MetaVersion, MetaClientInfo, MetaClientCaps, MetaLogLevel}
 
+// WithTrace writes a trace context into a message's params._meta, in place of
+// one that is there (SEP-414: traceparent and tracestate, without a prefix). A
+// _meta that is no object is left as it is.
+func WithTrace(m *jsonrpc.Message, parent, state string) []byte {
+	context := jsonrpc.NewObject().Str("traceparent", parent)
+	if state != "" {
+		context.Str("tracestate", state)
+	}
+	e := m.Edit()
+	params := m.Params()
+	meta := params.Get("_meta")
+	switch {
+	case !params.Exists():
+		e.Insert(m.At(), "params", jsonrpc.NewObject().Raw("_meta", context.Bytes()).Bytes())
+	case !meta.Exists():
+		e.Insert(params, "_meta", context.Bytes())
+	case meta.Type() == jsonrpc.Object:
+		e.Set(meta, "traceparent", jsonrpc.Quote(parent))
+		if state == "" {
+			e.Delete(meta.Get("tracestate"))
+		} else {
+			e.Set(meta, "tracestate", jsonrpc.Quote(state))
+		}
+	}
+	return e.Bytes()
+}
+
 // member is a key with its raw JSON value.
 type member struct {
 	key string

@@ -97,3 +97,18 @@ func TestSubscribed(t *testing.T) {
 		t.Errorf("params that are no object: %s", got)
 	}
 }
+
+func TestWithTrace(t *testing.T) {
+	const parent, state = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=b"
+	for _, c := range []struct{ in, state, want string }{
+		{`{"jsonrpc":"2.0","method":"ping","id":1}`, "", `{"jsonrpc":"2.0","method":"ping","id":1,"params":{"_meta":{"traceparent":"` + parent + `"}}}`},
+		{`{"jsonrpc":"2.0","method":"x","params":{"n":1.0e1}}`, state, `{"jsonrpc":"2.0","method":"x","params":{"n":1.0e1,"_meta":{"traceparent":"` + parent + `","tracestate":"a=b"}}}`},
+		{`{"jsonrpc":"2.0","method":"x","params":{"_meta":{ "k" : 1 , "traceparent":"old","tracestate":"old"} }}`, state, `{"jsonrpc":"2.0","method":"x","params":{"_meta":{ "k" : 1 , "traceparent":"` + parent + `","tracestate":"a=b"} }}`},
+		{`{"jsonrpc":"2.0","method":"x","params":{"_meta":{"tracestate":"old","k":1}}}`, "", `{"jsonrpc":"2.0","method":"x","params":{"_meta":{"k":1,"traceparent":"` + parent + `"}}}`},
+		{`{"jsonrpc":"2.0","method":"x","params":{"_meta":null}}`, state, `{"jsonrpc":"2.0","method":"x","params":{"_meta":null}}`},
+	} {
+		if got := string(WithTrace(decodeMessage(t, c.in), parent, c.state)); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.in, got, c.want)
+		}
+	}
+}

@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"session/replay":      {"session", "translate", "translate/capture", "translate/operation", "translate/compare", "translate/jsonrpc"},
 	"session/ws":          {"translate/lines"},
 	"session/throttle":    {},
+	"session/telemetry":   {"session", "translate", "translate/jsonrpc"},
 	"session/record":      {"session", "translate", "translate/jsonrpc", "translate/capture"},
 	"upstream/child":      {},
 	"upstream":            {"session", "translate", "translate/jsonrpc", "translate/sse", "translate/lines", "session/ws", "upstream/child"},
