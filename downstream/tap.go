@@ -118,7 +118,7 @@ func protocolHeaders(in http.Header) http.Header {
 	out := make(http.Header, 4)
 	for name, v := range in {
 		switch name {
-		case translate.HeaderLastEvent, "Accept", "Content-Type", "Www-Authenticate", "Retry-After", "Allow":
+		case translate.HeaderLastEvent, "Traceparent", "Tracestate", "Accept", "Content-Type", "Www-Authenticate", "Retry-After", "Allow":
 			out[name] = v
 		default:
 			if strings.HasPrefix(name, "Mcp-") {

@@ -142,7 +142,7 @@ func (c *comeback) resume(ctx context.Context, ended Stream) Stream {
 		}
 		sleep(ctx, c.pause())
 		c.tries++
-		if ctx.Err() != nil || c.r.looks.Wait(ctx) != nil {
+		if ctx.Err() != nil || c.r.looks.wait(ctx, c.e.As) != nil {
 			return nil
 		}
 		next, again := c.open(ctx)

@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
 )
@@ -206,7 +204,7 @@ func TestComeback(t *testing.T) {
 // pumped reads one exchange and returns its messages and why it broke.
 func pumped(t *testing.T, server *backServer, out Outgoing) (got []string, broke error) {
 	t.Helper()
-	r := &Runner{dialer: server, creds: NewCredentials(1), log: slog.New(slog.DiscardHandler), metrics: noMetrics{}, looks: rate.NewLimiter(rate.Inf, 1)}
+	r := &Runner{dialer: server, creds: NewCredentials(1), log: slog.New(slog.DiscardHandler), metrics: noMetrics{}, looks: newPacer(RealClock{}, 1e9, func(time.Duration) {})}
 	e := openAt{Open: Open{Out: out}}
 	first, err := r.dial(t.Context(), e, out)
 	if err != nil {

@@ -239,7 +239,7 @@ func (r *Runner) run(ctx context.Context, key upKey, ex *exchange, e openAt) {
 func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Event {
 	end := Event{Kind: EvServerEnd, Label: e.Label, exchange: ex.name}
 	if e.Paced {
-		if err := r.looks.Wait(ctx); err != nil {
+		if err := r.looks.wait(ctx, e.As); err != nil {
 			return broken(end, err)
 		}
 	}

@@ -33,6 +33,21 @@ type Observer interface {
 // maxObservers is how many a runner has room for.
 const maxObservers = 4
 
+// PollObserver is an Observer that hears, too, how long looks of our own at a
+// route's servers waited for their turn (Policy.PollRate).
+type PollObserver interface {
+	PollLag(route string, d time.Duration)
+}
+
+// pollLag tells observers.
+func (r *Runner) pollLag(d time.Duration) {
+	for _, o := range r.observers {
+		if o, ok := o.(PollObserver); ok {
+			o.PollLag(r.route, d)
+		}
+	}
+}
+
 // MaxShown bounds names that peers chose where they are shown or counted.
 const MaxShown = 128
 
@@ -330,6 +345,7 @@ func newAways() *lru.Cache[string, *seen] {
 func (r *Runner) keepSeen(s *ClientStream) {
 	switch _, kept := r.clientLog(s.ID); {
 	case s.seen == nil:
+	case s.finished(): // whoever sent the answer says so
 	case kept && s.away():
 		r.aways.Add(s.ID, s.seen)
 	default:

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/time/rate"
 
 	"taskbridge/translate"
 )
@@ -112,7 +111,7 @@ type Runner struct {
 	sealed      sealKinds
 	hooks       routeHooks
 
-	looks  *rate.Limiter // paced exchanges
+	looks  *pacer // paced exchanges
 	warm   warm
 	work   chan func() // to a worker that is idle
 	idle   atomic.Int64
@@ -216,7 +215,7 @@ func New(o Options) (*Runner, error) {
 	r.clients, _ = lru.New[string, Who](warmMax)
 	r.whos, _ = lru.New[string, Who](warmMax)
 	r.aways = newAways()
-	r.looks = rate.NewLimiter(rate.Limit(r.policy().PollRate), int(r.policy().PollRate)+1)
+	r.looks = newPacer(r.clock, r.policy().PollRate, r.pollLag)
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.wg.Go(r.followInbox)
 	return r, nil

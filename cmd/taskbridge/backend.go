@@ -37,6 +37,7 @@ func (b *bridge) newBackend(c *bridgeConfig, r *route, u *upstreamConfig, policy
 
 func (s *backend) wire(b *bridge, c *bridgeConfig, r *route, policy session.Policy) error {
 	info := buildInfo()
+	b.know(&s.upstreamConfig)
 	if err := s.newDialer(b, c.maxMessage, r.local, "taskbridge/"+info.Version); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"taskbridge/session"
 	"taskbridge/session/memory"
 	"taskbridge/session/record"
+	"taskbridge/session/telemetry"
 	"taskbridge/session/throttle"
 	"taskbridge/session/usage"
 )
@@ -34,6 +35,10 @@ type bridge struct {
 	record  *record.Recorder  // nil: nothing is recorded
 	metrics *metrics          // nil: none
 	usage   *usage.Recorder   // nil: nobody asks who speaks what
+
+	tracing *tracing     // nil: OpenTelemetry is not told anything
+	peersMu sync.RWMutex // protects peers
+	peers   map[string]telemetry.Peer
 
 	doors []*door // none with stdio
 
@@ -94,6 +99,9 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) (err error) {
 			return err
 		}
 		b.tap = tee(b.tap, b.record)
+	}
+	if b.tracing, err = b.startTracing(ctx); err != nil {
+		return err
 	}
 	if c.usage {
 		if err := b.startUsage(ctx, c.usageFlush); err != nil {
@@ -218,6 +226,7 @@ func (b *bridge) close() {
 	wg.Wait()
 	who.close()
 	b.closeUsage()
+	b.tracing.close()
 	b.store.Close()
 	if b.record != nil {
 		if err := b.record.Close(); err != nil {

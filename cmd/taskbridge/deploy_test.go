@@ -22,6 +22,9 @@ func repository(t *testing.T, name string) string {
 	return string(raw)
 }
 
+// seriesPart is what the series of a histogram add to its name.
+var seriesPart = regexp.MustCompile(`_(bucket|sum|count)$`)
+
 var metricName = regexp.MustCompile(`\btaskbridge_[a-z_]+`)
 
 // TestOperateMetrics: the handbook explains each metric there is and each alert,
@@ -34,10 +37,10 @@ func TestOperateMetrics(t *testing.T) {
 	}
 	_, _, text := ask(t, "GET", s.admin+"/metrics", nil, "")
 	// Vectors without a value yet are not shown; their names are in the source.
-	text += repository(t, "cmd/taskbridge/metrics.go")
+	text += repository(t, "cmd/taskbridge/metrics.go") + repository(t, "cmd/taskbridge/operations.go")
 	there := map[string]bool{}
 	for _, name := range metricName.FindAllString(text, -1) {
-		there[regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")] = true
+		there[seriesPart.ReplaceAllString(name, "")] = true
 	}
 	handbook, alerts := repository(t, "docs/operate.md"), repository(t, "docs/deploy/alerts.yaml")
 	for name := range there {
@@ -47,7 +50,7 @@ func TestOperateMetrics(t *testing.T) {
 	}
 	for _, text := range []string{handbook, alerts} {
 		for _, name := range metricName.FindAllString(text, -1) {
-			if !there[name] {
+			if !there[seriesPart.ReplaceAllString(name, "")] {
 				t.Errorf("%s is told of, but there is no such metric", name)
 			}
 		}

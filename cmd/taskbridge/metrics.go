@@ -41,6 +41,7 @@ type metrics struct {
 	upErrors   *prometheus.CounterVec
 	unrecorded prometheus.Counter
 	lossName   []string
+	ops        *operations
 
 	mu        sync.Mutex // protects dropNames
 	dropNames []string
@@ -83,7 +84,8 @@ func newMetrics() *metrics {
 		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.GoVersion},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, m.requests, m.duration, m.refused, m.streams, m.losses, m.dropped, m.limited, m.probes, m.upErrors, m.unrecorded,
+	m.ops = newOperations()
+	m.registry.MustRegister(info, m.ops.total, m.ops.duration, m.ops.lag, m.requests, m.duration, m.refused, m.streams, m.losses, m.dropped, m.limited, m.probes, m.upErrors, m.unrecorded,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -59,14 +59,6 @@ func (b *bridge) openSessions(ctx context.Context, name string) (list []session.
 	return list, err
 }
 
-// observers hear what clients ask.
-func (b *bridge) observers() (list []session.Observer) {
-	if b.usage != nil {
-		list = append(list, b.usage)
-	}
-	return list
-}
-
 // watchedFaces tells the report what a server was found to speak.
 type watchedFaces struct {
 	session.Faces

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlptrace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"taskbridge/cmd/peers"
+)
+
+func TestOtelWanted(t *testing.T) {
+	for _, tt := range []struct {
+		env             map[string]string
+		traces, metrics bool
+	}{
+		{nil, false, false},
+		{map[string]string{"OTEL_SERVICE_NAME": "x", "OTEL_RESOURCE_ATTRIBUTES": "a=b"}, false, false},
+		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h"}, true, true},
+		{map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://h"}, true, false},
+		{map[string]string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://h"}, false, true},
+		{map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true, false},
+		{map[string]string{"OTEL_METRICS_EXPORTER": "console"}, false, true},
+		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_TRACES_EXPORTER": "none"}, false, true},
+		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_SDK_DISABLED": "TRUE"}, false, false},
+		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_SDK_DISABLED": "false"}, true, true},
+	} {
+		traces, metrics := otelWanted(func(name string) string { return tt.env[name] })
+		if traces != tt.traces || metrics != tt.metrics {
+			t.Errorf("%v: traces %v, metrics %v", tt.env, traces, metrics)
+		}
+	}
+}
+
+// collector takes spans as OTLP over HTTP.
+type collector struct {
+	mu    sync.Mutex // protects what follows
+	spans []*otlptrace.Span
+	about map[string]string
+	paths map[string]int
+}
+
+func (c *collector) Close() error { return nil }
+
+func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paths[r.URL.Path]++
+	var in coltrace.ExportTraceServiceRequest
+	if !strings.HasSuffix(r.URL.Path, "/v1/traces") || proto.Unmarshal(raw, &in) != nil {
+		return
+	}
+	for _, rs := range in.ResourceSpans {
+		for _, a := range rs.Resource.Attributes {
+			c.about[a.Key] = a.Value.GetStringValue()
+		}
+		for _, ss := range rs.ScopeSpans {
+			c.spans = append(c.spans, ss.Spans...)
+		}
+	}
+}
+
+// TestOtelEndToEnd: serve with a collector: a client's call is a server span
+// with a client span below it, whose context the server gets.
+func TestOtelEndToEnd(t *testing.T) {
+	c := &collector{about: map[string]string{}, paths: map[string]int{}}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", strings.TrimSuffix(peer(t, c), "/mcp"))
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+	t.Setenv("OTEL_SERVICE_NAME", "edge")
+	var mu sync.Mutex
+	var bodies [][]byte
+	srv := peers.NewModernServer(peers.ServerOptions{Trace: func(e peers.TraceEntry) {
+		if !e.Out {
+			mu.Lock()
+			bodies = append(bodies, bytes.Clone(e.Message))
+			mu.Unlock()
+		}
+	}})
+	s := serve(t, "--upstream", peer(t, srv))
+	r, err := legacyClient(t, s.url).Call(t.Context(), "tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "Ada"},
+		"_meta": map[string]any{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}})
+	if err != nil || r.Text() != "Hello, Ada!" {
+		t.Fatalf("%v %s", err, r.Raw)
+	}
+	s.end() // sends what is left
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	spans := map[string]*otlptrace.Span{}
+	for _, sp := range c.spans {
+		if hexID(sp.TraceId) == "4bf92f3577b34da6a3ce929d0e0e4736" {
+			spans[sp.Kind.String()+" "+sp.Name] = sp
+		}
+	}
+	server, client := spans["SPAN_KIND_SERVER tools/call greet"], spans["SPAN_KIND_CLIENT tools/call greet"]
+	if server == nil || client == nil || hexID(server.ParentSpanId) != "00f067aa0ba902b7" || !bytes.Equal(client.ParentSpanId, server.SpanId) {
+		t.Fatalf("spans %v", slices.Collect(maps.Keys(spans)))
+	}
+	if c.about["service.name"] != "edge" || c.about["service.version"] == "" || c.about["telemetry.sdk.language"] != "go" {
+		t.Errorf("resource %v", c.about)
+	}
+	if c.paths["/v1/metrics"] == 0 {
+		t.Errorf("no metrics were sent: %v", c.paths)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	want := `"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-` + hexID(client.SpanId) + `-01"`
+	if !slices.ContainsFunc(bodies, func(b []byte) bool {
+		return json.Valid(b) && bytes.Contains(b, []byte(want)) && bytes.Contains(b, []byte(`"tools/call"`))
+	}) {
+		t.Errorf("the server got no %s", want)
+	}
+}
+
+func hexID(b []byte) string {
+	const digits = "0123456789abcdef"
+	var s strings.Builder
+	for _, c := range b {
+		s.WriteByte(digits[c>>4])
+		s.WriteByte(digits[c&15])
+	}
+	return s.String()
+}
