@@ -289,8 +289,8 @@ func (r *Runner) keepEvent(stream string, o Out) (uint64, error) {
 // makeRoom counts n more bytes of a stream's log; those that have to leave for
 // it are dropped.
 func (r *Runner) makeRoom(stream string, n int64) {
-	for _, old := range r.kept.grow(stream, n) {
-		r.tellLog(old, "drop", nil)
+	for _, old := range r.kept.grow(r, stream, n) {
+		old.by.tellLog(old.stream, "drop", nil)
 	}
 }
 
@@ -317,16 +317,23 @@ func (r *Runner) keepAway(l *clientLog, o Out) {
 	}
 }
 
-// keptLogs counts what this runner's streams keep in the store. Over the
+// keptLogs counts what the streams of a process keep in the store. Over the
 // bound the logs nothing was added to for longest leave. Safe for concurrent
 // use.
 type keptLogs struct {
 	max int64
 
 	mu    sync.Mutex // protects the fields below
-	lru   *simplelru.LRU[string, int64]
+	lru   *simplelru.LRU[string, keptLog]
 	bytes int64
-	out   []string // left in the present call
+	out   []keptLog // left in the present call
+}
+
+// keptLog is a stream's log with what it counts.
+type keptLog struct {
+	stream string
+	bytes  int64
+	by     *Runner
 }
 
 // What a log and an event cost beside the messages, roughly.
@@ -335,27 +342,27 @@ const (
 	eventCost = 128
 )
 
-// maxLogs bounds the logs of a runner.
+// maxLogs bounds the logs of a process.
 const maxLogs = 1 << 16
 
 func newKeptLogs(bytes int64) *keptLogs {
 	k := &keptLogs{max: bytes}
-	k.lru, _ = simplelru.NewLRU(maxLogs, func(stream string, n int64) {
-		k.bytes -= n
-		k.out = append(k.out, stream)
+	k.lru, _ = simplelru.NewLRU(maxLogs, func(_ string, l keptLog) {
+		k.bytes -= l.bytes
+		k.out = append(k.out, l)
 	})
 	return k
 }
 
 // grow notes n more bytes of a stream's log and names the logs to drop.
-func (k *keptLogs) grow(stream string, n int64) (drop []string) {
+func (k *keptLogs) grow(by *Runner, stream string, n int64) (drop []keptLog) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	size, _ := k.lru.Get(stream)
-	grown := min(size+n, max(resumeBytes, n))
-	k.bytes += grown - size
+	old, _ := k.lru.Get(stream)
+	grown := min(old.bytes+n, max(resumeBytes, n))
+	k.bytes += grown - old.bytes
 	k.out = nil
-	k.lru.Add(stream, grown)
+	k.lru.Add(stream, keptLog{stream, grown, by})
 	for k.bytes > k.max && k.lru.Len() > 1 {
 		k.lru.RemoveOldest()
 	}
@@ -366,6 +373,18 @@ func (k *keptLogs) remove(stream string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.lru.Remove(stream)
+}
+
+// leave forgets all of a runner that is closed.
+func (k *keptLogs) leave(by *Runner) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range k.lru.Values() {
+		if l.by == by {
+			k.lru.Remove(l.stream)
+		}
+	}
+	k.out = nil
 }
 
 // eventToken begins the event ids of a stream: what kind it is, the stream, the

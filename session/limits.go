@@ -102,23 +102,17 @@ func (r *Runner) wait(s *ClientStream, c Caller) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.streams[s.ID]
-	if a == nil || r.waiting[key] >= r.policy().Streams.Each || r.waitingAll >= r.policy().Streams.All {
+	if a == nil || !r.proc.admit(r.route, key, r.policy().Streams) {
 		return false
 	}
 	a.waits = key
-	r.waiting[key]++
-	r.waitingAll++
 	return true
 }
 
 // endWait needs r.mu.
 func (r *Runner) endWait(a *attached) {
-	if a.waits == "" {
-		return
-	}
-	r.waitingAll--
-	if r.waiting[a.waits]--; r.waiting[a.waits] <= 0 {
-		delete(r.waiting, a.waits)
+	if a.waits != "" {
+		r.proc.leave(r.route, a.waits)
 	}
 }
 

@@ -76,7 +76,7 @@ type Policy struct {
 // Limit bounds a kind of thing: for one principal, and in all. Zero takes the
 // default: tasks 10,000 and 100,000; legacy sessions toward clients 1,000 and
 // 10,000; sessions toward servers 100 and 1,000; streams that wait (GET,
-// listen, tasks/result) 1,000 and 10,000 of this process.
+// listen, tasks/result) 1,000 and 10,000 of a route in this process.
 type Limit struct{ Each, All int64 }
 
 func (l Limit) withDefault(each, all int64) Limit {

@@ -5,16 +5,60 @@ import (
 	"encoding/base64"
 	"io"
 	"strconv"
+	"sync"
 	"sync/atomic"
 )
 
 // Process is what the runners of one process share: the id other processes
-// know it by, and the numbers of client streams and exchanges. So a stream has
-// its name before it is known which runner answers on it. Safe for concurrent
-// use.
+// know it by, the numbers of client streams and exchanges, and what is bounded
+// for the process: streams that wait, events kept for clients that come back.
+// So a stream has its name before it is known which runner answers on it. Safe
+// for concurrent use.
 type Process struct {
 	id  string
 	seq atomic.Uint64
+
+	once sync.Once
+	kept *keptLogs // made with the first runner
+
+	mu      sync.Mutex // protects waiting
+	waiting map[waitKind]int64
+}
+
+// waitKind is whose streams are counted: of a route, all or those of one
+// limitKey.
+type waitKind struct{ route, key string }
+
+// keeps counts the events that streams of the process keep; the first runner's
+// bound is that of all.
+func (p *Process) keeps(bytes int64) *keptLogs {
+	p.once.Do(func() { p.kept = newKeptLogs(bytes) })
+	return p.kept
+}
+
+// admit counts a stream that may stay open for long, by limitKey; false: there
+// are as many as may be.
+func (p *Process) admit(route, key string, l Limit) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all, each := waitKind{route: route}, waitKind{route, key}
+	if p.waiting[each] >= l.Each || p.waiting[all] >= l.All {
+		return false
+	}
+	p.waiting[each]++
+	p.waiting[all]++
+	return true
+}
+
+// leave is the inverse.
+func (p *Process) leave(route, key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range [2]waitKind{{route: route}, {route, key}} {
+		if p.waiting[k]--; p.waiting[k] <= 0 {
+			delete(p.waiting, k)
+		}
+	}
 }
 
 // NewProcess returns a Process with a random id from r; nil: crypto/rand.
@@ -25,7 +69,9 @@ func NewProcess(r io.Reader) *Process {
 	return newProcess(r)
 }
 
-func newProcess(r io.Reader) *Process { return &Process{id: "r" + randomText(r, 6)} }
+func newProcess(r io.Reader) *Process {
+	return &Process{id: "r" + randomText(r, 6), waiting: map[waitKind]int64{}}
+}
 
 // randomText is n random bytes as header-safe text.
 func randomText(r io.Reader, n int) string {

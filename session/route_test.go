@@ -297,7 +297,7 @@ func TestRouteEjects(t *testing.T) {
 		if got := onA.at(); got != "b" {
 			t.Errorf("led to %s after 5 failures", got)
 		}
-		if s := rig.route.Status()[0]; s.State != session.StateEjected || s.Until.Sub(time.Now()) != 10*time.Second {
+		if s := rig.route.Status()[0]; s.State != session.StateEjected || time.Until(s.Until) != 10*time.Second {
 			t.Errorf("status %+v", s)
 		}
 		b.with(func() { b.status = 502 })
@@ -310,7 +310,7 @@ func TestRouteEjects(t *testing.T) {
 		b.with(func() { b.status = 0 })
 		time.Sleep(11 * time.Second)
 		onA.do("tools/list", "") // fails, and ejects at once for twice as long
-		if s := rig.route.Status()[0]; s.State != session.StateEjected || s.Until.Sub(time.Now()) != 20*time.Second {
+		if s := rig.route.Status()[0]; s.State != session.StateEjected || time.Until(s.Until) != 20*time.Second {
 			t.Errorf("status %+v", s)
 		}
 		a.with(func() { a.down = false })
@@ -321,6 +321,34 @@ func TestRouteEjects(t *testing.T) {
 		if s := rig.route.Status()[0]; s.State != session.StateActive || s.Failures != 0 {
 			t.Errorf("status %+v", s)
 		}
+	}, a, b)
+}
+
+// Streams that wait are counted for the route, not for each upstream.
+func TestRouteStreamsLimit(t *testing.T) {
+	a, b := newRouteServer("a", translate.Modern), newRouteServer("b", translate.Legacy)
+	routed(t, func(t *testing.T, rig *routeRig) {
+		for i := range rig.ups {
+			rig.ups[i].Policy.Streams = session.Limit{Each: 2}
+		}
+		c := rig.modern("ann")
+		var open []*session.ClientStream
+		for _, name := range []string{"a", "b"} {
+			rig.on(name)
+			open = append(open, c.start("subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`))
+		}
+		synctest.Wait()
+		if r := c.do("subscriptions/listen", `{"notifications":{}}`); r.out.Status != 429 {
+			t.Errorf("the third of two: %d %s", r.out.Status, r.raw())
+		}
+		open[0].Gone()
+		third := c.start("subscriptions/listen", `{"notifications":{}}`)
+		synctest.Wait()
+		if o, _ := third.Next(t.Context()); o.Status == 429 {
+			t.Errorf("the second of two: %d %s", o.Status, o.Raw)
+		}
+		open[1].Gone()
+		third.Gone()
 	}, a, b)
 }
 

@@ -122,18 +122,15 @@ type Runner struct {
 	inbox    sync.Mutex // held while the inbox is worked off; protects inboxSeq
 	inboxSeq uint64     // the last entry carried out
 
-	mu      sync.Mutex // protects the maps below; never held over I/O or a step
-	lag     *sync.Cond // on mu: a long mailbox got shorter
-	boxes   map[OpID]*mailbox
-	streams map[string]*attached
-	ups     map[upKey]*exchange
-	ids     map[string]*idBlock
-	// waiting counts streams that may stay open for long, by limitKey.
-	waiting    map[string]int64
-	holders    map[upKey]time.Time // open tasks/result streams and when they began
-	waitingAll int64
-	timers     timerHeap
-	stopTimer  func() bool // of the one timer, nil before the first
+	mu        sync.Mutex // protects the maps below; never held over I/O or a step
+	lag       *sync.Cond // on mu: a long mailbox got shorter
+	boxes     map[OpID]*mailbox
+	streams   map[string]*attached
+	ups       map[upKey]*exchange
+	ids       map[string]*idBlock
+	holders   map[upKey]time.Time // open tasks/result streams and when they began
+	timers    timerHeap
+	stopTimer func() bool // of the one timer, nil before the first
 }
 
 // attached is a client stream and the operation that answers on it.
@@ -172,7 +169,7 @@ func New(o Options) (*Runner, error) {
 		creds: o.Credentials, snaps: o.Snapshots, held: o.Held,
 		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand, clock: o.Clock, streamBytes: o.StreamBytes, proc: o.Process,
 		boxes: map[OpID]*mailbox{}, streams: map[string]*attached{}, ups: map[upKey]*exchange{}, ids: map[string]*idBlock{},
-		waiting: map[string]int64{}, holders: map[upKey]time.Time{},
+		holders: map[upKey]time.Time{},
 	}
 	if r.counts = o.Counts; r.counts == nil {
 		r.counts = o.Store
@@ -209,7 +206,7 @@ func New(o Options) (*Runner, error) {
 	}
 	r.id, r.sealed = r.proc.id, newSealKinds(r.upstream)
 	r.SetPolicy(o.Policy)
-	r.kept = newKeptLogs(r.policy().ResumeBytes)
+	r.kept = r.proc.keeps(r.policy().ResumeBytes)
 	r.lag = sync.NewCond(&r.mu)
 	r.warm, r.work = newWarm(), make(chan func())
 	r.clients, _ = lru.New[string, Who](warmMax)
@@ -243,6 +240,7 @@ func (r *Runner) Close() error {
 	r.lag.Broadcast()
 	r.mu.Unlock()
 	r.wg.Wait()
+	r.kept.leave(r)
 	return nil
 }
 
