@@ -227,6 +227,53 @@ func TestReport_Fleet(t *testing.T) {
 	}
 }
 
+// TestReport_LegacyOnly: each thing of the legacy dialect alone that a client
+// uses is named, before servers of both eras.
+func TestReport_LegacyOnly(t *testing.T) {
+	for name, server := range map[string]string{
+		"legacy": peer(t, peers.NewLegacyServer(peers.ServerOptions{})), "modern": peer(t, peers.NewModernServer(peers.ServerOptions{})),
+	} {
+		s := serve(t, "--upstream", server, "--admin", "127.0.0.1:0")
+		c := &peers.LegacyClient{URL: s.url, Name: "desk", Version: "2025-03-26", OnRequest: peers.Accept(map[string]any{"name": "Ada"})}
+		if _, err := c.Initialize(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.OpenGET(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for method, params := range map[string]any{
+			"ping": map[string]any{}, "tools/call": map[string]any{"name": "ask_name", "arguments": map[string]any{}},
+			"resources/subscribe": map[string]any{"uri": "demo://readme"}, "resources/unsubscribe": map[string]any{"uri": "demo://readme"},
+		} {
+			_, _ = c.Call(t.Context(), method, params) // an error is as good
+		}
+		_ = c.Notify(t.Context(), "notifications/roots/list_changed", nil)
+		want := map[string]uint64{"initialize": 1, "ping": 1, "resources/subscribe": 1, "resources/unsubscribe": 1, "get_stream": 1, "delete_session": 1, "notifications/roots/list_changed": 1}
+		if name == "modern" { // the other one knows 2025-11-25 alone, which has no arrays
+			want["batch"], want["ping"] = 2, 2
+			if _, err := c.Post(t.Context(), []byte(`[{"jsonrpc":"2.0","id":90,"method":"ping"},{"jsonrpc":"2.0","id":91,"method":"tools/list"}]`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r := reportOf(t, s); clientOf(t, r, "desk").Listening != 1 {
+			t.Errorf("%s: the open stream: %+v", name, r.Clients)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the end of the stream", func() bool { return clientOf(t, reportOf(t, s), "desk").LegacyOnly["get_stream"] > 0 })
+		got := clientOf(t, reportOf(t, s), "desk").LegacyOnly
+		if got["server_request"] == 0 {
+			t.Errorf("%s: a question of the server is not named: %v", name, got)
+		}
+		delete(got, "server_request") // once for the call, once for the answer
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: used %v, want %v", name, got, want)
+		}
+		s.end()
+	}
+}
+
 // TestReport_Usage: what cannot be asked is refused, by the command and by the
 // API.
 func TestReport_Usage(t *testing.T) {
