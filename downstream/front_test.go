@@ -230,6 +230,9 @@ func TestFront_SetKeepsExchanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if next.o.Follows != nil {
+			t.Error("a server holds the one before it, and that the one before")
+		}
 		if err := f.Set([]Endpoint{{Name: "b", Server: b}, {Name: "moved", Server: next}}, nowhere(t)); err != nil {
 			t.Fatal(err)
 		}

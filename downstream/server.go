@@ -43,6 +43,7 @@ func newServer(o Options, guard *Guard) *Server {
 		closing:    make(chan struct{}),
 		cut:        make(chan struct{}),
 	}
+	s.o.Follows = nil // which would hold all that ever were
 	s.alone = sync.OnceValue(func() *Front { return aloneFront(s) })
 	return s
 }

@@ -34,6 +34,9 @@ type adminVerb struct {
 	// query and body are what is asked, from the flags and the names given.
 	query func() url.Values
 	body  func(names []string) any
+	// after, which may be nil, goes on once there is an answer, and may give
+	// another in its place.
+	after func(ctx context.Context, ask askAdmin, answer []byte) ([]byte, error)
 	// show writes the answer for people; without it, or with --json, the JSON is
 	// shown.
 	show func(w io.Writer, answer []byte) error
@@ -45,14 +48,18 @@ type adminVerb struct {
 // command line, so that its functions share what its flags set.
 func adminVerbs() []adminVerb {
 	named := func(names []string) any { return map[string]string{"name": names[0]} }
+	wait := &drainWait{}
 	return []adminVerb{
 		reportVerb(),
 		{use: "status", short: "Routes and servers, and what is under way", method: http.MethodGet, path: "/status", show: showStatus},
-		{use: "drain NAME", short: "Give a server no new work", args: 1, method: http.MethodPost, path: "/drain", body: named, show: showServer},
+		{use: "drain NAME", short: "Give a server no new work", args: 1, method: http.MethodPost, path: "/drain", body: named, flags: wait.register, after: wait.after, show: showServer},
 		{use: "undrain NAME", short: "Give it work again", args: 1, method: http.MethodPost, path: "/undrain", body: named, show: showServer},
 		{use: "reload", short: "Read the configuration file again", method: http.MethodPost, path: "/reload", show: showReload},
 	}
 }
+
+// askAdmin looks at something of the admin API.
+type askAdmin func(path string) ([]byte, error)
 
 // adminClient asks an admin API.
 type adminClient struct {
@@ -131,6 +138,7 @@ func (a *app) verbCommand(c *adminClient, v adminVerb) *cobra.Command {
 }
 
 func (a *app) adminAsk(ctx context.Context, c *adminClient, v adminVerb, fs *pflag.FlagSet, names []string) error {
+	all := ctx
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	path := v.path
@@ -144,6 +152,13 @@ func (a *app) adminAsk(ctx context.Context, c *adminClient, v adminVerb, fs *pfl
 		body = v.body(names)
 	}
 	raw, err := c.ask(ctx, fs, v.method, path, body)
+	if err == nil && v.after != nil {
+		raw, err = v.after(all, func(path string) ([]byte, error) {
+			ctx, cancel := context.WithTimeout(all, c.timeout)
+			defer cancel()
+			return c.ask(ctx, fs, http.MethodGet, path, nil)
+		}, raw)
+	}
 	if err != nil {
 		return err
 	}

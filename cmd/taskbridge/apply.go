@@ -203,6 +203,9 @@ func (b *bridge) seeOff(r *route) {
 			return
 		case <-t.C:
 		}
+		if !b.isLeaving(r) {
+			return // it came back
+		}
 		if !r.over() {
 			continue
 		}
@@ -220,6 +223,12 @@ func (b *bridge) seeOff(r *route) {
 		}
 		return
 	}
+}
+
+func (b *bridge) isLeaving(r *route) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.leaving[r.name] == r
 }
 
 // over: nothing is under way at any server of the route.

@@ -82,6 +82,43 @@ func TestServeConfig_SessionsApart(t *testing.T) {
 	}
 }
 
+// TestServeConfig_Match: routes told apart by host and headers, on a listener
+// that knows no other names than theirs.
+func TestServeConfig_Match(t *testing.T) {
+	a, b, c := peers.NewModernServer(peers.ServerOptions{}), peers.NewModernServer(peers.ServerOptions{}), peers.NewModernServer(peers.ServerOptions{})
+	file := writeConfig(t, "", fmt.Sprintf("listen: 127.0.0.1:0\nroutes:\n  - {name: a, upstream: %q}\n  - {name: b, host: b.example, upstream: %q}\n  - {name: c, match-headers: {X-Team: red}, upstream: %q}\n", peer(t, a), peer(t, b), peer(t, c)))
+	root := listening(t, "serve", "--config", file).url
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"name":"Ada"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	for i, tt := range []struct {
+		host, team string
+		path       string
+		status     int
+		at         *peers.ModernServer
+	}{
+		{"", "", "/mcp", 200, a}, {"", "blue", "/mcp", 200, a}, {"", "red", "/mcp/", 200, c}, {"b.example", "", "/mcp", 200, b},
+		{"b.example:8080", "red", "/mcp", 200, b}, {"c.example", "", "/mcp", 403, nil}, {"b.example", "", "/other", 404, nil}, {"c.example", "", "/other", 403, nil},
+	} {
+		h := modernHeader.Clone()
+		h.Set("Mcp-Method", "tools/call")
+		h.Set("Mcp-Name", "greet")
+		if tt.host != "" {
+			h.Set("Host", tt.host)
+		}
+		if tt.team != "" {
+			h.Set("X-Team", tt.team)
+		}
+		before := 0
+		if tt.at != nil {
+			before = tt.at.Calls("greet")
+		}
+		status, _, body := ask(t, http.MethodPost, root+tt.path, h, call)
+		if status != tt.status || tt.at != nil && tt.at.Calls("greet") != before+1 {
+			t.Errorf("%d, %+v: %d %s", i, tt, status, body)
+		}
+	}
+}
+
 // TestServeConfig_Audience: where nobody said whom tokens are for, each route
 // takes those for its own URL alone.
 func TestServeConfig_Audience(t *testing.T) {

@@ -48,6 +48,11 @@ func (a *app) configCheckCommand() *cobra.Command {
 // checkConfig writes findings to standard output: they are what was asked for.
 func (a *app) checkConfig(name string, asJSON bool) error {
 	f, problems := config.Load(name, a.stdin, os.LookupEnv, nil)
+	if f != nil {
+		if problems = a.unusable(f); len(problems) > 0 {
+			f = nil
+		}
+	}
 	routes, upstreams := 0, 0
 	if f != nil {
 		routes = len(f.Routes)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"taskbridge/session"
 )
@@ -198,4 +201,57 @@ func showReload(w io.Writer, answer []byte) error {
 	}
 	_, err := fmt.Fprintf(w, "%s is at work\n", showText(c.File, maxShown))
 	return err
+}
+
+// drainWait has the drain command wait until the server is empty.
+type drainWait struct{ wait time.Duration }
+
+func (d *drainWait) register(fs *pflag.FlagSet) {
+	durationVar(fs, &d.wait, "wait", 0, "wait so long until it is empty; exit 1 if it is not by then")
+}
+
+// drainLook is how often a server that is being emptied is looked at.
+const drainLook = 500 * time.Millisecond
+
+func (d *drainWait) after(ctx context.Context, ask askAdmin, answer []byte) ([]byte, error) {
+	var u session.UpstreamStatus
+	if err := json.Unmarshal(answer, &u); err != nil || d.wait == 0 {
+		return answer, err
+	}
+	name := u.Name
+	ctx, cancel := context.WithTimeout(ctx, d.wait)
+	defer cancel()
+	look := time.NewTicker(drainLook)
+	defer look.Stop()
+	for !u.Empty {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s is not empty yet: %d sessions, %d tasks, %d calls; it goes on draining", name, u.Sessions, u.Tasks, u.Calls)
+		case <-look.C:
+		}
+		raw, err := ask("/status")
+		if err != nil {
+			return nil, err
+		}
+		if u, err = serverIn(raw, name); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(u)
+}
+
+// serverIn finds a server in the answer of /status.
+func serverIn(answer []byte, name string) (session.UpstreamStatus, error) {
+	var s fleetStatus
+	if err := json.Unmarshal(answer, &s); err != nil {
+		return session.UpstreamStatus{}, fmt.Errorf("the answer is no status: %w", err)
+	}
+	for _, r := range s.Routes {
+		for _, u := range r.Upstreams {
+			if u.Name == name {
+				return u, nil
+			}
+		}
+	}
+	return session.UpstreamStatus{}, fmt.Errorf("upstream %s is gone", name)
 }

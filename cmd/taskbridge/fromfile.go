@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"taskbridge/cmd/taskbridge/config"
 	"taskbridge/downstream"
 	"taskbridge/session"
@@ -59,13 +61,38 @@ func (f *serveFlags) fromFile(a *app, file *config.File, say fileNaming) (*setti
 	return s, s.settle(say)
 }
 
-// problemError is what is wrong with a file, as exit 2.
-func problemError(list ...config.Problem) error {
-	lines := make([]string, len(list))
-	for i, p := range list {
+// configError is what is wrong with a file.
+type configError struct{ problems []config.Problem }
+
+func (e configError) Error() string {
+	lines := make([]string, len(e.problems))
+	for i, p := range e.problems {
 		lines[i] = p.String()
 	}
-	return usagef("%s", strings.Join(lines, "\n"))
+	return strings.Join(lines, "\n")
+}
+
+// problemError is what is wrong with a file, as exit 2.
+func problemError(list ...config.Problem) error { return usagef("%w", configError{list}) }
+
+// unusable is what serve would refuse in a file that reads well: keys,
+// certificates and header files that are not what they should be. Nothing is
+// connected to.
+func (a *app) unusable(file *config.File) []config.Problem {
+	f := &serveFlags{}
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	f.register(fs)
+	s, err := f.fromFile(a, file, fileNaming{flagNaming{fs}, file})
+	if err == nil {
+		err = f.checkProcess(fs, s)
+	}
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[configError](err); ok {
+		return e.problems
+	}
+	return []config.Problem{{File: file.Name, Text: err.Error()}}
 }
 
 // adminOf is where operators come in; what is wrong with it names the flags

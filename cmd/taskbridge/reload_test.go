@@ -336,8 +336,16 @@ func TestAdmin_Fleet(t *testing.T) {
 	if r, err := c.Call(t.Context(), "tools/call", greet("Ada")); err != nil || r.Text() != "Hello, Ada!" {
 		t.Errorf("a session that was there: %v %s", err, r.Raw)
 	}
+	if got := admin(exitFailed, "drain", "--wait", "1ms", "r/old"); !strings.Contains(got, "r/old is not empty yet: 1 sessions") {
+		t.Errorf("drain that waits: %q", got)
+	}
 	_ = c.Close()
-	eventually(t, "empty", func() bool { return strings.Contains(admin(exitOK, "status"), "draining, empty") })
+	if got := admin(exitOK, "drain", "--wait", "20s", "old"); got != "r/old: draining, empty; 0 sessions, 0 tasks, 0 calls\n" {
+		t.Errorf("drain that waits: %q", got)
+	}
+	if got := admin(exitOK, "status"); !strings.Contains(got, "draining, empty") {
+		t.Errorf("status:\n%s", got)
+	}
 	if got := admin(exitUsage, "drain", "none"); !strings.Contains(got, `no upstream is called "none"; there is r/old, r/new`) {
 		t.Errorf("drain of nothing: %q", got)
 	}
@@ -353,5 +361,27 @@ func TestAdmin_Fleet(t *testing.T) {
 	}
 	if got := admin(exitOK, "status"); !strings.Contains(got, "what is there now was refused") {
 		t.Errorf("status after it:\n%s", got)
+	}
+}
+
+// TestConfigCheck_Unusable: what serve would refuse in a file that reads well.
+func TestConfigCheck_Unusable(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"short": "k", "headers": "no colon", "cert": "x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const routes = "routes:\n  - {path: /mcp, upstream: \"http://127.0.0.1:1/mcp\"}\n"
+	for _, tt := range []struct{ text, want string }{
+		{"state-keys: [short]\n" + routes, ":1:14: state-keys[0]: state key "},
+		{"listeners: [{address: \"127.0.0.1:0\", tls: {cert: cert, key: cert}}]\n" + routes, ": listeners[0].tls: "},
+		{"routes:\n  - {path: /mcp, upstream: {url: \"http://127.0.0.1:1/mcp\", header-files: [headers]}}\n", ": routes[0].upstream: header file "},
+	} {
+		file := writeConfig(t, filepath.Join(dir, "t.yaml"), tt.text)
+		code, out, _ := runArgs(t, "config", "check", file)
+		if code != exitUsage || !strings.Contains(out, file+tt.want) && !strings.Contains(out, tt.want) {
+			t.Errorf("exit %d: %s\nwant %s", code, out, tt.want)
+		}
 	}
 }

@@ -154,8 +154,11 @@ func (b *bridge) open(c *bridgeConfig, d *door, l *listenerConfig, routes []*rou
 		}
 		out.servers[r.name] = s
 		out.endpoints = append(out.endpoints, downstream.Endpoint{Name: "route " + r.name, Server: s, Hosts: r.hosts, Header: r.headers})
-		// Who may speak to a route here may be told that there is nothing.
-		unknown.AllowedHosts = slices.Concat(unknown.AllowedHosts, r.hostsAt(l.name))
+		// Who may speak to a route here may be told that there is nothing; where any
+		// host may, none is named.
+		if l.loopback || len(l.allowedHosts) > 0 {
+			unknown.AllowedHosts = slices.Concat(unknown.AllowedHosts, r.hostsAt(l.name))
+		}
 	}
 	var err error
 	out.unknown, err = downstream.NewNowhere(unknown)
