@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +39,7 @@ func (c *rehearser) answer(string, json.RawMessage) (any, any) {
 func (r *rehearsal) newLegacy(ctx context.Context, name, url string) (*rehearser, error) {
 	c := &rehearser{r: r, name: name, url: url, counts: name}
 	c.key.Store("")
-	c.legacy = &peers.LegacyClient{URL: url, Name: "rehearsal-legacy", OnRequest: c.answer, Header: http.Header{"Authorization": {"Bearer " + name}}}
+	c.legacy = &peers.LegacyClient{URL: url, Name: clientName("legacy", name), OnRequest: c.answer, Header: http.Header{"Authorization": {"Bearer " + name}}}
 	c.call = c.legacy
 	before := r.phase.Load()
 	if _, err := c.legacy.Initialize(ctx); err != nil {
@@ -55,9 +56,21 @@ func (r *rehearsal) newLegacy(ctx context.Context, name, url string) (*rehearser
 func (r *rehearsal) newModern(name, url string) *rehearser {
 	c := &rehearser{r: r, name: name, url: url, counts: name}
 	c.key.Store("")
-	c.call = &peers.ModernClient{URL: url, Name: "rehearsal-modern", Tasks: true, Header: http.Header{"Authorization": {"Bearer " + name}}}
+	c.call = &peers.ModernClient{URL: url, Name: clientName("modern", name), Tasks: true, Header: http.Header{"Authorization": {"Bearer " + name}}}
 	return c
 }
+
+// clientName is what a client calls itself. Those whose names begin with
+// pinnedClient are all called that.
+func clientName(era, name string) string {
+	if strings.HasPrefix(name, pinnedClient) {
+		return pinnedClient
+	}
+	return "rehearsal-" + era
+}
+
+// pinnedClient is pinned to the modern server of the route that moves.
+const pinnedClient = "early"
 
 func (c *rehearser) close() {
 	if err := c.call.(interface{ Close() error }).Close(); err != nil {

@@ -14,7 +14,7 @@ import (
 // of it there, and at which servers it ran. Its key is in the arguments of the
 // call and in the right result.
 type ledger struct {
-	t *testing.T
+	t ledgerTest
 
 	mu     sync.Mutex // protects everything below
 	ops    map[string]*ledgerEntry
@@ -22,6 +22,13 @@ type ledger struct {
 	ends   map[string]int // of operations, by their client
 	said   int            // failures told so far
 	strays []string       // runs of keys that nobody began
+}
+
+// ledgerTest is what a ledger needs of a test.
+type ledgerTest interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Logf(format string, args ...any)
 }
 
 type ledgerEntry struct {
@@ -34,7 +41,7 @@ type ledgerEntry struct {
 	ran   []string // servers, one entry a run
 }
 
-func newLedger(t *testing.T) *ledger {
+func newLedger(t ledgerTest) *ledger {
 	return &ledger{t: t, ops: map[string]*ledgerEntry{}, count: map[string]int{}, ends: map[string]int{}}
 }
 
@@ -156,5 +163,54 @@ func (l *ledger) close() {
 	}
 	for _, what := range slices.Sorted(maps.Keys(l.count)) {
 		l.t.Logf("%6d %s", l.count[what], what)
+	}
+}
+
+// failures keeps what a ledger says of its test.
+type failures struct{ said []string }
+
+func (*failures) Helper()             {}
+func (*failures) Logf(string, ...any) {}
+func (f *failures) Errorf(format string, args ...any) {
+	f.said = append(f.said, fmt.Sprintf(format, args...))
+}
+
+// TestLedger: the books find what they are for.
+func TestLedger(t *testing.T) {
+	args := func(key string) json.RawMessage { return json.RawMessage(`{"key":"` + key + `"}`) }
+	for _, c := range []struct {
+		name string
+		play func(l *ledger, key string)
+		want string // in the first failure; empty: there is none
+	}{
+		{"right", func(l *ledger, key string) { l.ran("s", args(key)); l.end(key, "", "for "+key, nil) }, ""},
+		{"taken back before it ran", func(l *ledger, key string) { l.takeBack(key); l.end(key, "", "", nil) }, ""},
+		{"twice", func(l *ledger, key string) { l.ran("s", args(key)); l.ran("t", args(key)); l.end(key, "", key, nil) }, `ran 2 times, at ["s" "t"]`},
+		{"twice, and taken back", func(l *ledger, key string) {
+			l.takeBack(key)
+			l.ran("s", args(key))
+			l.ran("s", args(key))
+			l.end(key, "", "", nil)
+		}, "ran 2 times"},
+		{"never ran", func(l *ledger, key string) { l.end(key, "", key, nil) }, "has a result and never ran"},
+		{"never finished", func(l *ledger, key string) { l.ran("s", args(key)) }, "never finished"},
+		{"another's result", func(l *ledger, key string) { l.ran("s", args(key)); l.end(key, "", "for somebody", nil) }, "the result is not its own"},
+		{"an error", func(l *ledger, key string) { l.ran("s", args(key)); l.end(key, "", "", fmt.Errorf("oh")) }, "oh"},
+		{"nobody's", func(l *ledger, key string) { l.ran("s", args("x")); l.ran("s", args(key)); l.end(key, "", key, nil) }, "nobody asked for it"},
+		{"a session at two servers", func(l *ledger, key string) {
+			other := l.begin("c", "call")
+			l.ran("s", args(key))
+			l.ran("t", args(other))
+			l.end(key, "here", key, nil)
+			l.end(other, "here", other, nil)
+		}, `here: its operations ran at several servers: ["s" "t"]`},
+	} {
+		f := &failures{}
+		l := newLedger(f)
+		c.play(l, l.begin("c", "call"))
+		l.close()
+		if got := strings.Join(f.said, "; "); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: said %q, want %q", c.name, got, c.want)
+		}
 	}
 }

@@ -34,7 +34,7 @@ type rehearsal struct {
 	t       *testing.T
 	ctx     context.Context
 	ledger  *ledger
-	fleet   *localFleet
+	fleet   *fleet
 	servers map[string]interface{ Close() error }
 	urls    map[string]string // of the servers
 
@@ -58,13 +58,14 @@ var rehearsalRoutes = []string{"move", "mixed", "modern"}
 // one that mixes. Negative: not in the file.
 type rehearsalStep struct {
 	l1, m1, l2, m2 int
+	how            string // it comes into force: by itself, after a hangup, by admin
 }
 
 var rehearsalSteps = []rehearsalStep{
-	{100, 0, 100, -1},
-	{90, 10, 100, -1},
-	{50, 50, 50, 50},
-	{0, 100, 50, 50},
+	{100, 0, 100, -1, ""},
+	{90, 10, 100, -1, "itself"},
+	{50, 50, 50, 50, "hangup"},
+	{0, 100, 50, 50, "admin"},
 }
 
 // file is what the configuration says in a step.
@@ -72,20 +73,20 @@ func (r *rehearsal) file(s rehearsalStep) []fleetRoute {
 	var routes []fleetRoute
 	for _, name := range rehearsalRoutes {
 		route := fleetRoute{name: name}
-		add := func(server string, weight int) {
+		add := func(server string, weight int, pin string) {
 			if weight >= 0 {
-				route.ups = append(route.ups, fleetUpstream{name: server, url: r.urls[server], weight: weight})
+				route.ups = append(route.ups, fleetUpstream{server, r.urls[server], weight, pin})
 			}
 		}
 		switch name {
 		case "move":
-			add("l1", s.l1)
-			add("m1", s.m1)
+			add("l1", s.l1, "")
+			add("m1", s.m1, pinnedClient)
 		case "mixed":
-			add("l2", s.l2)
-			add("m2", s.m2)
+			add("l2", s.l2, "")
+			add("m2", s.m2, "")
 		case "modern":
-			add("m2", 1)
+			add("m2", 1, "")
 		}
 		routes = append(routes, route)
 	}
@@ -95,8 +96,11 @@ func (r *rehearsal) file(s rehearsalStep) []fleetRoute {
 // newRehearsal starts servers, proxy and load.
 func newRehearsal(t *testing.T) *rehearsal {
 	r := &rehearsal{t: t, ctx: t.Context(), ledger: newLedger(t), urls: map[string]string{}, servers: map[string]interface{ Close() error }{}, perRoute: 2, acts: 2}
-	if fullE2E() {
+	switch {
+	case fullE2E():
 		r.perRoute, r.acts, r.atLeast = 4, len(acts), 4*time.Second
+	case testing.Short():
+		r.perRoute, r.acts = 1, 1
 	}
 	options := func(name string) peers.ServerOptions {
 		return peers.ServerOptions{PollInterval: rehearsalPoll, Ran: func(_ string, args json.RawMessage) { r.ledger.ran(name, args) }}
@@ -112,22 +116,28 @@ func newRehearsal(t *testing.T) *rehearsal {
 	} {
 		r.servers[name], r.urls[name] = server, startPeer(t, server)
 	}
-	r.fleet = startLocalFleet(t, r.file(rehearsalSteps[0]))
+	r.fleet = startFleet(t, r.file(rehearsalSteps[0]))
 	r.phase.Store(1)
 	for _, route := range rehearsalRoutes {
 		for i := range r.perRoute {
-			legacy, modern := fmt.Sprintf("legacy-%s-%d", route, i), fmt.Sprintf("modern-%s-%d", route, i)
-			r.clients = append(r.clients, legacy, modern)
-			r.load.Go(func() { r.legacyLoad(legacy, route, uint64(i)) })
-			r.load.Go(func() { r.modernLoad(modern, route, uint64(i)) })
+			r.play(fmt.Sprintf("legacy-%s-%d", route, i), route, r.legacyLoad)
+			r.play(fmt.Sprintf("modern-%s-%d", route, i), route, r.modernLoad)
 		}
 	}
+	r.play(pinnedClient+"-legacy", "move", r.legacyLoad)
+	r.play(pinnedClient+"-modern", "move", r.modernLoad)
 	return r
 }
 
+// play starts a client of the load.
+func (r *rehearsal) play(client, route string, load func(client, route string, rng *rand.Rand)) {
+	r.clients = append(r.clients, client)
+	rng := rand.New(rand.NewPCG(uint64(len(r.clients)), 1))
+	r.load.Go(func() { load(client, route, rng) })
+}
+
 // legacyLoad opens sessions one after the other, each of a caller of its own.
-func (r *rehearsal) legacyLoad(client, route string, seed uint64) {
-	rng := rand.New(rand.NewPCG(seed, 1))
+func (r *rehearsal) legacyLoad(client, route string, rng *rand.Rand) {
 	for life := 1; !r.legacyEnds.Load(); life++ {
 		ctx, cancel := context.WithTimeout(r.ctx, rehearsalPatience)
 		c, err := r.newLegacy(ctx, fmt.Sprintf("%s.%d", client, life), r.fleet.url(route))
@@ -148,8 +158,7 @@ func (r *rehearsal) legacyLoad(client, route string, seed uint64) {
 }
 
 // modernLoad is one caller after the other.
-func (r *rehearsal) modernLoad(client, route string, seed uint64) {
-	rng := rand.New(rand.NewPCG(seed, 2))
+func (r *rehearsal) modernLoad(client, route string, rng *rand.Rand) {
 	for life := 1; !r.modernEnds.Load(); life++ {
 		c := r.newModern(fmt.Sprintf("%s.%d", client, life), r.fleet.url(route))
 		c.counts = client
@@ -172,7 +181,7 @@ func (r *rehearsal) settle(more func() bool) {
 }
 
 func (r *rehearsal) ended(client string) bool {
-	return strings.HasPrefix(client, "legacy") && r.legacyEnds.Load() || strings.HasPrefix(client, "modern") && r.modernEnds.Load()
+	return strings.Contains(client, "legacy") && r.legacyEnds.Load() || strings.Contains(client, "modern") && r.modernEnds.Load()
 }
 
 // until waits for something that must come about; a failure of the load ends
@@ -187,10 +196,10 @@ func (r *rehearsal) until(what string, holds func() bool) {
 }
 
 // reload puts a file in force.
-func (r *rehearsal) reload(routes []fleetRoute) {
+func (r *rehearsal) reload(routes []fleetRoute, how string) {
 	r.t.Helper()
 	r.phase.Store(0)
-	r.fleet.put(routes)
+	r.fleet.put(routes, how)
 	want := map[string]int{}
 	for _, route := range routes {
 		for _, u := range route.ups {
@@ -206,13 +215,17 @@ func (r *rehearsal) reload(routes []fleetRoute) {
 		}
 		return maps.Equal(have, want)
 	})
+	if ok := r.fleet.metric("taskbridge_config_last_reload_successful"); ok != "1" {
+		r.t.Errorf("the metric of the reload is %q", ok)
+	}
 }
 
 func always() bool { return true }
 
 // TestRehearsal moves the fleet: every operation is finished with its own
 // result, at one server and once; what was begun before a change of the file
-// stays where it is; drained servers end up empty and are taken out.
+// stays where it is; drained servers end up empty, and the report says when
+// nobody needs the legacy dialect any more.
 func TestRehearsal(t *testing.T) {
 	r := newRehearsal(t)
 	kept := map[string][]held{} // until the route's old server is drained
@@ -223,25 +236,27 @@ func TestRehearsal(t *testing.T) {
 		}
 		r.settle(r.spread(i + 1))
 		if i+1 < len(rehearsalSteps) {
-			r.reload(r.file(rehearsalSteps[i+1]))
+			next := rehearsalSteps[i+1]
+			r.reload(r.file(next), next.how)
 			r.phase.Store(int64(i + 2))
 		}
 		r.finish(slices.Concat(slices.Collect(maps.Values(short))...))
 	}
 	r.placed()
+	r.usedByAll()
 	last := rehearsalSteps[len(rehearsalSteps)-1]
 	r.drain("move", "l1", kept["move"])
 	last.l1 = -1
-	r.reload(r.file(last))
+	r.reload(r.file(last), "itself")
 	r.servers["l1"].Close()
 	r.settle(always)
 	r.drain("mixed", "l2", kept["mixed"])
 	last.l2 = -1
-	r.reload(r.file(last))
+	r.reload(r.file(last), "itself")
 	r.servers["l2"].Close()
 	r.settle(always)
 	r.finish(kept["modern"])
-	r.legacyEnds.Store(true)
+	r.turns()
 	r.modernEnds.Store(true)
 	r.load.Wait()
 	r.ledger.close()
@@ -278,6 +293,10 @@ func (r *rehearsal) placed() {
 				r.t.Errorf("phase %d: nothing was begun on %s", i+1, route)
 			}
 		}
+	}
+	pinned := r.ledger.servers(func(place string) bool { return strings.Contains(place, pinnedClient+"-") })
+	if len(pinned) != 1 || pinned["m1"] == 0 {
+		r.t.Errorf("the pinned client's operations ran at %v", pinned)
 	}
 }
 
