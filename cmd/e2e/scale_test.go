@@ -153,7 +153,9 @@ type scaleBridge struct {
 	t   testing.TB
 	srv *downstream.Server
 	r   *session.Runner
-	ids atomic.Int64
+	// store is the runner's.
+	store session.Store
+	ids   atomic.Int64
 }
 
 func newScaleBridge(t testing.TB, s *scaleServer, era translate.Era, policy session.Policy) *scaleBridge {
@@ -174,7 +176,7 @@ func newScaleBridge(t testing.TB, s *scaleServer, era translate.Era, policy sess
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scaleBridge{t: t, srv: srv, r: r}
+	return &scaleBridge{t: t, srv: srv, r: r, store: store}
 }
 
 func (b *scaleBridge) close() { b.r.Close() }
@@ -185,14 +187,18 @@ type scaleClient struct {
 	who     string
 	sid     string
 	version string
+	asks    bool // a modern one that can be asked
 }
 
 // request makes one; modern ones carry who they are, as each must.
 func (c *scaleClient) request(ctx context.Context, method string, params map[string]any) *http.Request {
 	id := c.b.ids.Add(1)
 	if c.version == translate.LatestModern {
-		params["_meta"] = map[string]any{translate.MetaVersion: c.version, translate.MetaClientInfo: map[string]any{"name": "c", "version": "1"},
-			translate.MetaClientCaps: map[string]any{"extensions": map[string]any{translate.ExtTasks: map[string]any{}}}}
+		caps := map[string]any{"extensions": map[string]any{translate.ExtTasks: map[string]any{}}}
+		if c.asks {
+			caps["elicitation"] = map[string]any{"form": map[string]any{}}
+		}
+		params["_meta"] = map[string]any{translate.MetaVersion: c.version, translate.MetaClientInfo: map[string]any{"name": "c", "version": "1"}, translate.MetaClientCaps: caps}
 	}
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 	if err != nil {

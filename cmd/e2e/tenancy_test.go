@@ -1,0 +1,512 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskbridge/downstream"
+	"taskbridge/session"
+	"taskbridge/session/memory"
+	"taskbridge/translate"
+)
+
+// Tenancy: many callers share a proxy and the server's credential, so the server
+// gives anybody anything that is named to it. Whatever belongs to a caller holds
+// its mark; no caller may ever get a byte with another's.
+
+const tenants = 50
+
+func mark(i int) string { return fmt.Sprintf("zq%02dqz", i) }
+
+var anyMark = regexp.MustCompile(`zq\d\dqz`)
+
+// tenantServer trusts every name it is told.
+type tenantServer struct {
+	legacy bool
+	mu     sync.Mutex        // protects the fields below
+	next   int               // of tasks and sessions
+	owners map[string]string // task -> mark
+	marks  map[session.Principal]string
+}
+
+func newTenantServer(legacy bool) *tenantServer {
+	s := &tenantServer{legacy: legacy, owners: map[string]string{}, marks: map[session.Principal]string{}}
+	for i := range tenants {
+		s.marks[session.HashPrincipal("token", "Bearer t"+fmt.Sprint(i))] = mark(i)
+	}
+	return s
+}
+
+func (s *tenantServer) task(id, head, tail string) string {
+	ttl, poll := "ttlMs", "pollIntervalMs"
+	if s.legacy {
+		ttl, poll = "ttl", "pollInterval"
+	}
+	return fmt.Sprintf(`{%s"taskId":%q,"status":"working","statusMessage":%q,"createdAt":"2026-11-30T10:00:00Z","lastUpdatedAt":"2026-11-30T10:00:00Z",%q:null,%q:1000%s}`, head, id, s.owners[id], ttl, poll, tail)
+}
+
+func (s *tenantServer) serve(x *scaleExchange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	me := s.marks[x.as]
+	if x.msg == nil || x.msg.ID.IsZero() || x.msg.Method == "" {
+		if x.out.Verb == http.MethodGet {
+			x.more = make(chan string)
+			return
+		}
+		x.status = http.StatusAccepted
+		return
+	}
+	complete := ""
+	if !s.legacy {
+		complete = `"resultType":"complete","ttlMs":0,"cacheScope":"private",`
+	}
+	id, _ := x.msg.At("params", "taskId").Str()
+	cursor, _ := x.msg.At("params", "cursor").Str()
+	whose := me // lists go on as whoever the cursor says
+	if cursor != "" {
+		whose = strings.TrimPrefix(cursor, "cursor-")
+	}
+	name, _ := x.msg.At("params", "name").Str()
+	state, _ := x.msg.At("params", "requestState").Str()
+	switch x.msg.Method {
+	case "server/discover":
+		x.reply(`{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private","capabilities":{"tools":{},"prompts":{},"resources":{"subscribe":true},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`)
+	case "initialize":
+		s.next++
+		x.header.Set("Mcp-Session-Id", fmt.Sprint("upstream-", s.next))
+		x.reply(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{"subscribe":true},"completions":{},"logging":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}`)
+	case "tools/list":
+		if cursor == "" { // the proxy asks for it itself, for all callers of a session
+			x.reply(`{` + complete + `"tools":[{"name":"job","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}},{"name":"ask","inputSchema":{"type":"object"}}]}`)
+			return
+		}
+		x.reply(fmt.Sprintf(`{%s"tools":[{"name":"tool-%s","inputSchema":{"type":"object"}}]}`, complete, whose))
+	case "prompts/list":
+		x.reply(fmt.Sprintf(`{%s"prompts":[{"name":"prompt-%s"}],"nextCursor":"cursor-%s"}`, complete, whose, whose))
+	case "resources/list":
+		x.reply(fmt.Sprintf(`{%s"resources":[{"uri":"file:///%s","name":"r"}],"nextCursor":"cursor-%s"}`, complete, whose, whose))
+	case "resources/templates/list":
+		x.reply(fmt.Sprintf(`{%s"resourceTemplates":[{"uriTemplate":"file:///%s/{x}","name":"r"}],"nextCursor":"cursor-%s"}`, complete, whose, whose))
+	case "prompts/get", "resources/read":
+		if state != "" {
+			whose = strings.TrimPrefix(state, "state-")
+		}
+		if x.msg.Method == "prompts/get" {
+			x.reply(fmt.Sprintf(`{%s"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, complete, whose))
+		} else {
+			x.reply(fmt.Sprintf(`{%s"contents":[{"uri":"file:///x","text":%q}]}`, complete, whose))
+		}
+	case "tools/call":
+		s.call(x, name, state, me, complete)
+	case "tasks/get":
+		head, tail := "", ""
+		if !s.legacy {
+			head = `"resultType":"complete",`
+		}
+		x.reply(s.task(id, head, tail))
+	case "tasks/list":
+		all := make([]string, 0, len(s.owners))
+		for id := range s.owners {
+			all = append(all, s.task(id, "", ""))
+		}
+		x.reply(`{"tasks":[` + strings.Join(all, ",") + `],"nextCursor":"cursor-` + me + `"}`)
+	case "tasks/cancel":
+		s.owners[id] += " cancelled"
+		if s.legacy {
+			x.reply(strings.Replace(s.task(id, "", ""), `"working"`, `"cancelled"`, 1))
+		} else {
+			x.reply(`{"resultType":"complete"}`)
+		}
+	case "tasks/result", "subscriptions/listen":
+		x.more = make(chan string, 10)
+		if x.msg.Method == "subscriptions/listen" {
+			x.more <- `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` +
+				string(x.msg.ID.Raw()) + `},"notifications":` + string(x.msg.At("params", "notifications").Raw()) + `}}`
+			for v := range x.msg.At("params", "notifications", "taskIds").Elems() {
+				id, _ := v.Str()
+				x.more <- `{"jsonrpc":"2.0","method":"notifications/tasks","params":` + s.task(id, `"_meta":{"io.modelcontextprotocol/subscriptionId":`+string(x.msg.ID.Raw())+`},`, "") + `}`
+			}
+		}
+	default:
+		x.reply(strings.TrimSuffix("{"+complete, ",") + "}")
+	}
+}
+
+func (s *tenantServer) call(x *scaleExchange, name, state, me, complete string) {
+	content := func(text string) string {
+		return fmt.Sprintf(`{%s"content":[{"type":"text","text":%q}]}`, complete, text)
+	}
+	task := !s.legacy && name == "job" || x.msg.At("params", "task").Exists()
+	switch {
+	case task:
+		s.next++
+		id := fmt.Sprint("task-", s.next) // easily guessed
+		s.owners[id] = me
+		if s.legacy {
+			x.reply(`{"task":` + s.task(id, "", "") + `}`)
+		} else {
+			x.reply(s.task(id, `"resultType":"task",`, ""))
+		}
+	case name != "ask":
+		x.reply(content(me))
+	case state != "":
+		x.reply(content(strings.TrimPrefix(state, "state-")))
+	case s.legacy:
+		x.more = make(chan string, 1)
+		x.more <- fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":%q,"requestedSchema":{"type":"object","properties":{}}}}`, me)
+	default:
+		x.reply(fmt.Sprintf(`{"resultType":"input_required","requestState":"state-%s","inputRequests":{"q":{"method":"elicitation/create","params":{"mode":"form","message":%q,"requestedSchema":{"type":"object","properties":{}}}}}}`, me, me))
+	}
+}
+
+// tenant is one caller and what it has.
+type tenant struct {
+	*scaleClient
+	t      *testing.T
+	i      int
+	header http.Header // more of them
+	// What others could steal.
+	task, state, event, cursor, link string
+	open                             []func() string // ends a stream and gives what came on it
+}
+
+// got looks for others' marks in all that came.
+func (c *tenant) got(what string, w *httptest.ResponseRecorder) string {
+	c.t.Helper()
+	all := fmt.Sprint(w.Code, " ", w.Header(), "\n", w.Body)
+	for _, m := range anyMark.FindAllString(all, -1) {
+		if m != mark(c.i) {
+			c.t.Errorf("%s: caller %d got what belongs to %s: %.300s", what, c.i, m, all)
+			break
+		}
+	}
+	return all
+}
+
+func (c *tenant) request(ctx context.Context, method string, params map[string]any) *http.Request {
+	q := c.scaleClient.request(ctx, method, params)
+	for k, v := range c.header {
+		q.Header[k] = v
+	}
+	return q
+}
+
+func (c *tenant) do(q *http.Request) (all string, status int, body string) {
+	w := httptest.NewRecorder()
+	ctx, cancel := context.WithTimeout(q.Context(), 5*time.Second)
+	defer cancel()
+	c.b.srv.ServeHTTP(w, q.WithContext(ctx))
+	return c.got(q.Method+" "+q.Header.Get("Mcp-Method"), w), w.Code, w.Body.String()
+}
+
+func (c *tenant) say(method string, params map[string]any) (status int, body string) {
+	_, status, body = c.do(c.request(context.Background(), method, params))
+	return status, body
+}
+
+// stream sends a request whose answer does not end.
+func (c *tenant) stream(q *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.b.srv.ServeHTTP(w, q.WithContext(ctx))
+	}()
+	c.open = append(c.open, func() string {
+		cancel()
+		<-done
+		return c.got("stream", w)
+	})
+	time.Sleep(4 * time.Second) // virtual: what comes has come
+	return w
+}
+
+func find(body, key string) string {
+	m := regexp.MustCompile(`"` + key + `":"([^"]+)"`).FindStringSubmatch(body)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// begin gets a caller what others could steal.
+func (c *tenant) begin(era translate.Era) {
+	c.t.Helper()
+	if era == translate.Legacy {
+		c.version = translate.LatestLegacy
+		q := c.request(context.Background(), "initialize", map[string]any{"protocolVersion": c.version, "capabilities": map[string]any{"elicitation": map[string]any{}}, "clientInfo": map[string]any{"name": mark(c.i), "version": "1"}})
+		w := httptest.NewRecorder()
+		c.b.srv.ServeHTTP(w, q)
+		c.sid = w.Header().Get("Mcp-Session-Id")
+		c.got("initialize", w)
+		c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		get := c.request(context.Background(), "", map[string]any{})
+		get.Method, get.Body, get.ContentLength = http.MethodGet, http.NoBody, 0
+		c.event = firstEvent(c.stream(get).Body.String())
+	}
+	job := map[string]any{"name": "job", "arguments": map[string]any{}}
+	if era == translate.Legacy {
+		job["task"] = map[string]any{}
+	}
+	_, body := c.say("tools/call", job)
+	c.task = find(body, "taskId")
+	_, body = c.say("prompts/list", map[string]any{})
+	c.cursor = find(body, "nextCursor")
+	ask := map[string]any{"name": "ask", "arguments": map[string]any{}}
+	if era == translate.Modern {
+		_, body = c.say("tools/call", ask)
+		c.state = find(body, "requestState")
+	} else {
+		body = c.stream(c.request(context.Background(), "tools/call", ask)).Body.String()
+		if e := firstEvent(body); e != "" {
+			c.event = e
+		}
+		sse := httptest.NewRequest("GET", "http://127.0.0.1/sse", nil)
+		sse.Header.Set("Authorization", "Bearer "+c.who)
+		c.link = regexp.MustCompile(`data: (\S+)`).FindStringSubmatch(c.stream(sse).Body.String())[1]
+	}
+	if c.task == "" || c.cursor == "" || era == translate.Modern && c.state == "" || era == translate.Legacy && (c.sid == "" || c.event == "") {
+		c.t.Fatalf("caller %d has too little: %+v\n%s", c.i, c, body)
+	}
+}
+
+func firstEvent(body string) string {
+	if m := regexp.MustCompile(`(?m)^id: (\S+)`).FindStringSubmatch(body); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// post sends a message as it is.
+func (c *tenant) post(raw string) (int, string) {
+	q := c.request(context.Background(), "x", map[string]any{})
+	w := httptest.NewRequest("POST", "http://127.0.0.1/mcp", strings.NewReader(raw))
+	w.Header = q.Header
+	_, status, body := c.do(w)
+	return status, body
+}
+
+// attack is one thing a thief does with what it stole, or made up.
+type attack struct {
+	name string
+	era  translate.Era // EraUnknown: both
+	what func(c *tenant) *string
+	do   func(thief *tenant, stolen string) (int, string)
+}
+
+func with(method string, params func(stolen string) map[string]any) func(*tenant, string) (int, string) {
+	return func(c *tenant, stolen string) (int, string) { return c.say(method, params(stolen)) }
+}
+
+var (
+	taskOf   = func(c *tenant) *string { return &c.task }
+	stateOf  = func(c *tenant) *string { return &c.state }
+	cursorOf = func(c *tenant) *string { return &c.cursor }
+	eventOf  = func(c *tenant) *string { return &c.event }
+	sidOf    = func(c *tenant) *string { return &c.sid }
+	linkOf   = func(c *tenant) *string { return &c.link }
+)
+
+func attacks() (all []attack) {
+	id := func(s string) map[string]any { return map[string]any{"taskId": s} }
+	for _, method := range []string{"tasks/get", "tasks/cancel"} {
+		all = append(all, attack{method, translate.EraUnknown, taskOf, with(method, id)})
+	}
+	all = append(all,
+		attack{"tasks/result", translate.Legacy, taskOf, with("tasks/result", id)},
+		attack{"tasks/update", translate.Modern, taskOf, with("tasks/update", func(s string) map[string]any {
+			return map[string]any{"taskId": s, "inputResponses": map[string]any{"q": map[string]any{"action": "cancel"}}}
+		})},
+		attack{"listen to taskIds", translate.Modern, taskOf, with("subscriptions/listen", func(s string) map[string]any {
+			return map[string]any{"notifications": map[string]any{"taskIds": []any{s}}}
+		})},
+		attack{"tasks/list", translate.Legacy, cursorOf, with("tasks/list", func(s string) map[string]any { return map[string]any{"cursor": s} })},
+	)
+	for _, method := range []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"} {
+		all = append(all, attack{method + " cursor", translate.EraUnknown, cursorOf, with(method, func(s string) map[string]any { return map[string]any{"cursor": s} })})
+	}
+	for method, params := range map[string]map[string]any{
+		"tools/call": {"name": "ask", "arguments": map[string]any{}}, "prompts/get": {"name": "p"}, "resources/read": {"uri": "file:///x"},
+	} {
+		all = append(all, attack{method + " requestState", translate.Modern, stateOf, with(method, func(s string) map[string]any {
+			p := map[string]any{"requestState": s, "inputResponses": map[string]any{"q": map[string]any{"action": "accept", "content": map[string]any{}}}}
+			for k, v := range params {
+				p[k] = v
+			}
+			return p
+		})})
+	}
+	for _, method := range []string{"ping", "tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list", "resources/read", "resources/templates/list", "resources/subscribe",
+		"resources/unsubscribe", "completion/complete", "logging/setLevel", "tasks/get", "tasks/list", "tasks/result", "tasks/cancel", "made/up", "GET", "DELETE", "answer", "notifications/cancelled"} {
+		all = append(all, attack{method + " in a session", translate.Legacy, sidOf, func(c *tenant, stolen string) (int, string) {
+			c.header = http.Header{"Mcp-Session-Id": {stolen}}
+			defer func() { c.header = nil }()
+			switch method {
+			case "GET", "DELETE":
+				q := c.request(context.Background(), "", map[string]any{})
+				q.Method, q.Body, q.ContentLength = method, http.NoBody, 0
+				_, status, body := c.do(q)
+				return status, body
+			case "answer":
+				return c.post(`{"jsonrpc":"2.0","id":1,"result":{"action":"cancel"}}`)
+			case "notifications/cancelled":
+				return c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+			}
+			return c.say(method, map[string]any{"name": "ask", "uri": "file:///x", "taskId": c.task, "level": "debug"})
+		}})
+	}
+	all = append(all,
+		attack{"Last-Event-ID", translate.Legacy, eventOf, func(c *tenant, stolen string) (int, string) {
+			q := c.request(context.Background(), "", map[string]any{})
+			q.Method, q.Body, q.ContentLength = http.MethodGet, http.NoBody, 0
+			q.Header.Set("Last-Event-ID", stolen)
+			_, status, body := c.do(q)
+			return status, body
+		}},
+		attack{"HTTP+SSE message url", translate.Legacy, linkOf, func(c *tenant, stolen string) (int, string) {
+			q := c.request(context.Background(), "tools/list", map[string]any{})
+			to, err := q.URL.Parse(stolen)
+			if err != nil {
+				panic(err)
+			}
+			q.URL = to
+			q.Header.Del("Mcp-Session-Id")
+			q.Header.Del("Mcp-Protocol-Version")
+			_, status, body := c.do(q)
+			return status, body
+		}},
+	)
+	return all
+}
+
+// madeUp is of the form of s and nobody's.
+func madeUp(s string) string {
+	b := []byte(s)
+	for i := max(0, len(b)-6); i < len(b)-1; i++ { // the last letter may hold bits nobody reads
+		switch b[i] {
+		case '.', '-', '_', ':':
+		case 'A':
+			b[i] = 'B'
+		default:
+			b[i] = 'A'
+		}
+	}
+	return string(b)
+}
+
+var requestID = regexp.MustCompile(`"(id|io.modelcontextprotocol/subscriptionId)":\d+`)
+
+func anonymous(s string) string { return requestID.ReplaceAllString(s, `"$1":0`) }
+
+// TestTenancy: fifty callers try each other's ids, made-up ones and the
+// server's own, by every method, in all four pairs of eras.
+func TestTenancy(t *testing.T) {
+	for _, pair := range pairings {
+		t.Run(pair.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { playTenancy(t, pair) })
+		})
+	}
+}
+
+func playTenancy(t *testing.T, pair pairing) {
+	server := newTenantServer(pair.server == translate.Legacy)
+	b := newTenancyBridge(t, &scaleServer{serve: server.serve}, pair.server)
+	defer b.close()
+	all := make([]*tenant, tenants)
+	defer func() { // what came on streams is looked at, too
+		for _, c := range all {
+			for _, end := range c.open {
+				end()
+			}
+		}
+	}()
+	for i := range all {
+		all[i] = &tenant{scaleClient: &scaleClient{b: b, who: "t" + fmt.Sprint(i), version: translate.LatestModern, asks: true}, t: t, i: i}
+	}
+	for _, c := range all {
+		c.begin(pair.client)
+	}
+	tried := 0
+	for i, thief := range all {
+		victim := all[(i+1)%tenants]
+		for _, a := range attacks() {
+			if a.era != translate.EraUnknown && a.era != pair.client {
+				continue
+			}
+			stolen := *a.what(victim)
+			foreignStatus, foreign := a.do(thief, stolen)
+			unknownStatus, unknown := a.do(thief, madeUp(stolen))
+			tried++
+			foreign, unknown = anonymous(strings.ReplaceAll(foreign, stolen, "X")), anonymous(strings.ReplaceAll(unknown, madeUp(stolen), "X"))
+			if foreignStatus != unknownStatus || foreign != unknown {
+				t.Errorf("%s: another's: %d %.300s\nnobody's: %d %.300s", a.name, foreignStatus, foreign, unknownStatus, unknown)
+			}
+		}
+		for n := range 4 { // the server's own ids
+			for _, method := range []string{"tasks/get", "tasks/cancel"} {
+				if status, body := thief.say(method, map[string]any{"taskId": fmt.Sprint("task-", 1+(i*7+n*13)%tenants)}); !strings.Contains(body, `"error"`) {
+					t.Errorf("%s of a guessed id: %d %s", method, status, body)
+				}
+			}
+		}
+		if pair.client == translate.Legacy { // in its own session: what it can name of others'
+			for id := range 20 {
+				thief.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"action":"accept","content":{}}}`, 1000+id))
+				thief.post(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, 1000+id))
+				thief.post(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":1}}`, id))
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	for _, c := range all { // nothing of theirs was touched
+		status, body := c.say("tasks/get", map[string]any{"taskId": c.task})
+		if status != 200 || !strings.Contains(body, mark(c.i)) || strings.Contains(body, "cancelled") {
+			t.Errorf("caller %d's own task afterwards: %d %s", c.i, status, body)
+		}
+		if status, body = c.say("prompts/list", map[string]any{"cursor": c.cursor}); status != 200 || !strings.Contains(body, mark(c.i)) {
+			t.Errorf("caller %d's own cursor afterwards: %d %s", c.i, status, body)
+		}
+		if pair.client == translate.Modern && pair.server == translate.Modern {
+			status, body = c.say("tools/call", map[string]any{"name": "ask", "arguments": map[string]any{}, "requestState": c.state,
+				"inputResponses": map[string]any{"q": map[string]any{"action": "accept", "content": map[string]any{}}}})
+			if status != 200 || !strings.Contains(body, mark(c.i)) {
+				t.Errorf("caller %d's own state afterwards: %d %s", c.i, status, body)
+			}
+		}
+	}
+	t.Logf("%d attacks", tried)
+}
+
+func newTenancyBridge(t *testing.T, s *scaleServer, era translate.Era) *scaleBridge {
+	store := memory.New()
+	handles, err := session.NewHandles([][]byte{[]byte("0123456789abcdef0123456789abcdef")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	face := scaleFaces{Era: era, Version: translate.LatestLegacy}
+	if era == translate.Modern {
+		face = scaleFaces{Era: era, Version: translate.LatestModern, Tasks: true}
+	}
+	r, err := session.New(session.Options{Store: store, Dialer: s, Faces: face, Handles: handles, Policy: session.Policy{SealSameEra: true, ParkFor: 100 * time.Hour, SessionIdle: 100 * time.Hour, ResumeFor: 100 * time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := downstream.New(downstream.Options{Hub: r, Loopback: true, SSEPath: "/sse", Limits: downstream.Limits{IdleTimeout: 100 * time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &scaleBridge{t: t, srv: srv, r: r, store: store}
+}
+
