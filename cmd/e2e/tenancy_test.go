@@ -509,4 +509,3 @@ func newTenancyBridge(t *testing.T, s *scaleServer, era translate.Era) *scaleBri
 	}
 	return &scaleBridge{t: t, srv: srv, r: r, store: store}
 }
-
