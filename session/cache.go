@@ -22,7 +22,7 @@ type warmed struct {
 	m       machine
 }
 
-const warmMax = 8192
+const warmMax = 4096
 
 func newWarm() warm {
 	own, _ := lru.New[OpID, warmed](warmMax)

@@ -12,7 +12,7 @@ import (
 // payload and its questions are inline (tasks extension, Task Polling).
 type modernTask struct {
 	base
-	ID       string    `json:",omitempty"` // the handle
+	ID       string    `json:"-"` // the handle, which the operation is named by
 	Live     bool      `json:",omitempty"`
 	Owner    Principal `json:",omitempty"`
 	As       Principal `json:",omitempty"`

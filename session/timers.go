@@ -37,18 +37,19 @@ func (h *timerHeap) Pop() any {
 }
 
 func (r *Runner) wake(id OpID, name string, at time.Time) {
-	r.changeWakes(id, func(w *wakes) bool {
+	key := wakeKey(id)
+	r.changeWakes(key, func(w *wakes) bool {
 		w.Runner, w.At[name] = r.id, at
 		return true
 	})
 	r.mu.Lock()
-	r.addTimer(dueWake{at, id, name})
+	r.addTimer(dueWake{at, OpID(key[len("wake/"):]), name}) // a long id, kept once
 	r.mu.Unlock()
 }
 
 // unwake takes one out; a timer already in the heap finds out when due.
 func (r *Runner) unwake(id OpID, name string) {
-	r.changeWakes(id, func(w *wakes) bool {
+	r.changeWakes(wakeKey(id), func(w *wakes) bool {
 		_, ok := w.At[name]
 		delete(w.At, name)
 		return ok
@@ -58,9 +59,9 @@ func (r *Runner) unwake(id OpID, name string) {
 // changeWakes changes an operation's record. Its steps and its timers do so at
 // the same time, and neither may undo the other's change. f may run again; it
 // is false where there is nothing to change.
-func (r *Runner) changeWakes(id OpID, f func(w *wakes) bool) bool {
+func (r *Runner) changeWakes(key string, f func(w *wakes) bool) bool {
 	for {
-		entry, err := r.store.Get(r.ctx, wakeKey(id))
+		entry, err := r.store.Get(r.ctx, key)
 		w := wakes{Runner: r.id}
 		if err == nil {
 			_ = json.Unmarshal(entry.Value, &w)
@@ -77,10 +78,10 @@ func (r *Runner) changeWakes(id OpID, f func(w *wakes) bool) bool {
 			if entry.Version == Absent {
 				return true
 			}
-			err = r.store.Delete(r.ctx, wakeKey(id), entry.Version)
+			err = r.store.Delete(r.ctx, key, entry.Version)
 		} else {
 			raw, _ := json.Marshal(w)
-			_, err = r.store.Put(r.ctx, wakeKey(id), raw, entry.Version)
+			_, err = r.store.Put(r.ctx, key, raw, entry.Version)
 		}
 		switch {
 		case err == nil:
@@ -129,7 +130,7 @@ func (r *Runner) fire() {
 	r.mu.Unlock()
 	defer r.wg.Done()
 	for _, d := range due {
-		mine := r.changeWakes(d.op, func(w *wakes) bool {
+		mine := r.changeWakes(wakeKey(d.op), func(w *wakes) bool {
 			at, ok := w.At[d.name]
 			delete(w.At, d.name)
 			return ok && at.Equal(d.at)

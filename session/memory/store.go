@@ -33,13 +33,16 @@ type Store struct {
 	claims map[string]claim
 	sweep  int // look for lapsed claims when there are so many
 
+	written written // newest records, for pack
+
 	logs  map[string]*log
 	waits map[string]*wait
 }
 
 type node struct {
-	entry session.Entry
-	next  []*node
+	entry  session.Entry
+	packed int32 // the value's length where it is packed
+	next   []*node
 }
 
 type claim struct {
@@ -99,37 +102,56 @@ func (s *Store) path(key string, p *[maxLevel]*node) {
 
 // Get implements session.Store.
 func (s *Store) Get(ctx context.Context, key string) (session.Entry, error) {
+	e, packed, err := s.get(ctx, key)
+	return open(e, packed), err
+}
+
+func (s *Store) get(ctx context.Context, key string) (e session.Entry, packed int32, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
-		return session.Entry{}, err
+		return e, 0, err
 	}
 	n, ok := s.keys[key]
 	if !ok {
-		return session.Entry{}, session.ErrNotFound
+		return e, 0, session.ErrNotFound
 	}
-	return n.entry, nil
+	return n.entry, n.packed, nil
 }
 
 // Put implements session.Store.
 func (s *Store) Put(ctx context.Context, key string, value []byte, expect uint64) (uint64, error) {
+	version, old, cold, err := s.put(ctx, key, value, expect)
+	if cold != nil {
+		s.pack(old, cold)
+	}
+	return version, err
+}
+
+// put also gives the value of a record that is worth packing.
+func (s *Store) put(ctx context.Context, key string, value []byte, expect uint64) (version uint64, old writtenAt, cold []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(ctx); err != nil {
-		return 0, err
+		return 0, old, nil, err
 	}
 	n, ok := s.keys[key]
 	if !matches(n, expect) {
-		return 0, session.ErrConflict
+		return 0, old, nil, session.ErrConflict
 	}
 	// One counter for all keys, so that a key made anew has no old version.
 	s.last++
 	if ok {
-		n.entry.Value, n.entry.Version = value, s.last
+		n.entry.Value, n.entry.Version, n.packed = value, s.last, 0
 	} else {
-		s.insert(session.Entry{Key: key, Value: value, Version: s.last})
+		n = s.insert(session.Entry{Key: key, Value: value, Version: s.last})
 	}
-	return s.last, nil
+	if len(value) >= packFrom {
+		if o, stays := s.written.note(n); stays {
+			old, cold = o, o.n.entry.Value
+		}
+	}
+	return s.last, old, cold, nil
 }
 
 func matches(n *node, expect uint64) bool {
@@ -143,7 +165,7 @@ func matches(n *node, expect uint64) bool {
 	}
 }
 
-func (s *Store) insert(e session.Entry) {
+func (s *Store) insert(e session.Entry) *node {
 	levels := 1
 	for levels < maxLevel && rand.Uint32()&3 == 0 {
 		levels++
@@ -157,6 +179,7 @@ func (s *Store) insert(e session.Entry) {
 		p[l].next[l] = n
 	}
 	s.keys[e.Key] = n
+	return n
 }
 
 func (s *Store) remove(n *node) {
@@ -166,6 +189,7 @@ func (s *Store) remove(n *node) {
 		p[l].next[l] = n.next[l]
 	}
 	delete(s.keys, n.entry.Key)
+	n.entry, n.packed = session.Entry{}, 0 // what was written of late is remembered
 }
 
 // Delete implements session.Store.
@@ -196,8 +220,9 @@ func (s *Store) Take(ctx context.Context, key string) ([]byte, error) {
 	if !ok {
 		return nil, session.ErrNotFound
 	}
+	e, packed := n.entry, n.packed
 	s.remove(n)
-	return n.entry.Value, nil
+	return open(e, packed).Value, nil
 }
 
 // List implements session.Store.
@@ -218,7 +243,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]se
 	}
 	var out []session.Entry
 	for ; n != nil && len(out) < limit && strings.HasPrefix(n.entry.Key, prefix); n = n.next[0] {
-		out = append(out, n.entry)
+		out = append(out, open(n.entry, n.packed))
 	}
 	return out, nil
 }
