@@ -274,6 +274,34 @@ func TestReport_LegacyOnly(t *testing.T) {
 	}
 }
 
+// TestReport_Links: clients of HTTP+SSE and WebSocket (here another proxy that is
+// one for its own) are seen as such; their connection is their open stream.
+func TestReport_Links(t *testing.T) {
+	for link, sse := range map[string]bool{"http+sse": true, "websocket": false} {
+		s := serve(t, "--upstream", peer(t, peers.NewModernServer(peers.ServerOptions{})), "--admin", "127.0.0.1:0")
+		args := []string{"--upstream", "ws" + strings.TrimPrefix(s.url, "http")}
+		if sse {
+			args = []string{"--upstream", strings.TrimSuffix(s.url, "/mcp") + "/sse", "--upstream-transport", "sse"}
+		}
+		front := serve(t, append(args, "--upstream-era", "legacy")...)
+		c := legacyClient(t, front.url)
+		if _, err := c.Call(t.Context(), "tools/list", map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+		r := reportOf(t, s)
+		d := clientOf(t, r, "taskbridge-legacy-client")
+		if r.Verdict != usage.Needed || d.Legacy.Completed != 1 || d.OpenSessions != 1 || d.Listening != 1 || d.LegacyOnly["get_stream"] != 0 || (d.LegacyOnly["http_sse"] > 0) != sse {
+			t.Errorf("%s: %s: %+v", link, r.Text, d)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the end of the session", func() bool { return clientOf(t, reportOf(t, s), "taskbridge-legacy-client").OpenSessions == 0 })
+		front.end()
+		s.end()
+	}
+}
+
 // TestReport_Usage: what cannot be asked is refused, by the command and by the
 // API.
 func TestReport_Usage(t *testing.T) {
