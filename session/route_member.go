@@ -277,7 +277,8 @@ type UpstreamStatus struct {
 	Sessions int       `json:"sessions"`
 	Tasks    int       `json:"tasks"` // whose end was not seen
 	Calls    int       `json:"calls"`
-	Empty    bool      `json:"empty"`          // none of these
+	Kept     int       `json:"kept"`           // finished tasks whose results only the proxy has
+	Empty    bool      `json:"empty"`          // no sessions, tasks, calls
 	Failures int       `json:"failures"`       // in a row
 	Until    time.Time `json:"until,omitzero"` // ejected until then
 }
@@ -307,7 +308,7 @@ func (rt *Route) Status() (list []UpstreamStatus) {
 func (m *member) status(weight int) UpstreamStatus {
 	l := m.runner.Load(0)
 	s := UpstreamStatus{Name: m.name, Show: m.show, State: StateActive, Weight: weight,
-		Sessions: l.Sessions, Tasks: l.Tasks, Calls: l.Calls, Empty: l.Empty()}
+		Sessions: l.Sessions, Tasks: l.Tasks, Calls: l.Calls, Kept: l.Kept, Empty: l.Empty()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.Failures = m.fails
@@ -359,11 +360,11 @@ func (rt *Route) sweep() {
 
 // idle marks a member as closed where nothing is left in it.
 func (m *member) idle() bool {
-	if !m.runner.Load(1).Empty() {
+	if m.runner.Load(1) != (Load{}) {
 		return false
 	}
 	m.closing.Store(true)
-	if m.users.Load() == 0 && m.runner.Load(1).Empty() {
+	if m.users.Load() == 0 && m.runner.Load(1) == (Load{}) {
 		return true
 	}
 	m.closing.Store(false)

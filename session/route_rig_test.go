@@ -58,9 +58,13 @@ func (rig *routeRig) logger() *slog.Logger {
 }
 
 func (rig *routeRig) up(s *routeServer, weight int, pins ...session.Pin) session.RouteUpstream {
-	name := "r/" + s.name
+	show := s.name
+	if s.as != "" {
+		show = s.as
+	}
+	name := "r/" + show
 	creds := session.NewCredentials(0)
-	return session.RouteUpstream{Name: name, Show: s.name, Key: fmt.Sprintf("%p", s), Weight: weight, Pins: pins, Policy: rig.policy,
+	return session.RouteUpstream{Name: name, Show: show, Key: fmt.Sprintf("%p", s), Weight: weight, Pins: pins, Policy: rig.policy,
 		Start: func() (*session.Runner, func(), error) {
 			r, err := session.New(session.Options{Store: session.PrefixStore(rig.store, fmt.Sprintf("u/%s/%p/", name, s)), Dialer: s, Faces: s, Handles: rig.handles,
 				Upstream: name, Policy: rig.policy, Process: rig.proc, Credentials: creds, Logger: rig.logger()})

@@ -165,10 +165,12 @@ type Load struct {
 	Sessions int // legacy sessions of clients
 	Tasks    int // whose end was not seen yet
 	Calls    int // requests and streams of clients
+	// Kept are finished tasks whose results only the proxy has.
+	Kept int
 }
 
-// Empty: nothing is left.
-func (l Load) Empty() bool { return l == Load{} }
+// Empty: nothing is left that the server has to do.
+func (l Load) Empty() bool { return l.Sessions+l.Tasks+l.Calls == 0 }
 
 // Load counts what is alive. It reads all operations; atMost > 0 ends the
 // reading once so many things were found.
@@ -184,6 +186,8 @@ func (r *Runner) Load(atMost int) (l Load) {
 		{"session:", &l.Sessions, alwaysCounts},
 		{"ltask:", &l.Tasks, unfinished},
 		{"mtask:", &l.Tasks, unfinished},
+		{"ltask:", &l.Kept, keptHere},
+		{"mtask:", &l.Kept, keptHere},
 		{"own:own/", &l.Tasks, unfinished},
 		{"mcall:", &l.Calls, parkedCall},
 		{"lcall:", &l.Calls, detachedCall},
@@ -201,7 +205,7 @@ func (r *Runner) Load(atMost int) (l Load) {
 					*kind.n++
 				}
 			}
-			if atMost > 0 && l.Sessions+l.Tasks+l.Calls >= atMost {
+			if atMost > 0 && l.Sessions+l.Tasks+l.Calls+l.Kept >= atMost {
 				return l
 			}
 		}
@@ -214,6 +218,11 @@ func alwaysCounts(OpID, []byte) bool { return true }
 func unfinished(_ OpID, state []byte) bool {
 	var task struct{ Final, Ended, Over bool }
 	return json.Unmarshal(state, &task) == nil && !task.Final && !task.Ended && !task.Over
+}
+
+func keptHere(_ OpID, state []byte) bool {
+	var task struct{ Final, Ended, Held, Hosted bool }
+	return json.Unmarshal(state, &task) == nil && (task.Final || task.Ended) && (task.Held || task.Hosted)
 }
 
 // parkedCall: its client holds a state and no stream.

@@ -20,6 +20,7 @@ import (
 type routeServer struct {
 	name string
 	era  translate.Era
+	as   string // the upstream's name where it is not its own
 
 	mu       sync.Mutex
 	tasks    map[string]string // id → status

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -276,6 +277,78 @@ func TestRouteRetires(t *testing.T) {
 			t.Errorf("status %+v, closed %v", s, rig.closed)
 		}
 	}, a, b)
+}
+
+// What only the proxy has keeps it before a server that is gone from the
+// configuration.
+func TestRouteRetiresHeld(t *testing.T) {
+	a, b := newRouteServer("a", translate.Modern), newRouteServer("b", translate.Modern)
+	routed(t, func(t *testing.T, rig *routeRig) {
+		rig.on("a")
+		l := rig.legacy("ann")
+		id := l.do("tools/call", `{"name":"t","arguments":{"do":"at once"},"task":{}}`).result("task", "taskId")
+		l.delete()
+		synctest.Wait()
+		if s := rig.route.Status()[0]; !s.Empty || s.Kept != 1 {
+			t.Errorf("status %+v", s)
+		}
+		rig.update(rig.up(b, 1))
+		time.Sleep(time.Minute)
+		l.open()
+		if r := l.do("tasks/result", `{"taskId":"`+id+`"}`); !strings.Contains(r.raw(), "a at once") {
+			t.Errorf("the held result: %s", r.raw())
+		}
+		l.delete()
+		time.Sleep(26 * time.Hour)
+		synctest.Wait()
+		if s := rig.route.Status(); len(s) != 1 || rig.closed["a"] != 1 {
+			t.Errorf("status %+v, closed %v", s, rig.closed)
+		}
+	}, a, b)
+}
+
+// An upstream whose server changed under its name: the old one keeps its
+// sessions and tasks, the new one gets new work, and what is put back is the one
+// that was there.
+func TestRouteServerChanges(t *testing.T) {
+	for _, e := range eras {
+		for _, era := range []translate.Era{translate.Modern, translate.Legacy} {
+			t.Run(fmt.Sprintf("%v client, %s", era, e.name), func(t *testing.T) {
+				a, b := newRouteServer("a", e.a), newRouteServer("b", e.b)
+				b.as, b.minted = "a", 1
+				routed(t, func(t *testing.T, rig *routeRig) {
+					rig.update(rig.up(a, 1), rig.up(newRouteServer("other", translate.Modern), 0))
+					c := rig.client(era, "ann")
+					ofA := c.newTask()
+					rig.update(rig.up(b, 1), rig.ups[1])
+					if era == translate.Legacy {
+						if got := c.at(); got != "a" {
+							t.Errorf("the session moved to %s", got)
+						}
+						c.open()
+					}
+					if got := c.at(); got != "b" {
+						t.Errorf("new work goes to %s", got)
+					}
+					ofB := c.newTask()
+					time.Sleep(2 * time.Second)
+					for id, server := range map[string]*routeServer{ofA: a, ofB: b} {
+						before := server.sawMethod("tasks/get")
+						if r := c.get(id); r.result("taskId") != id || server.sawMethod("tasks/get") == before {
+							t.Errorf("the task of %s: %s", server.name, r.raw())
+						}
+					}
+					rig.update(rig.up(a, 1), rig.ups[1])
+					if n := len(rig.started); n != 3 {
+						t.Errorf("%d runners were started", n)
+					}
+					if s := rig.route.Status(); s[0].State != session.StateActive || s[2].State != session.StateRetired {
+						t.Errorf("status %+v", s)
+					}
+				}, a)
+			})
+		}
+	}
 }
 
 // What fails again and again gets no new work for a while, but never all.
