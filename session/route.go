@@ -46,6 +46,8 @@ type Route struct {
 	// several: the route has, or had, more than one upstream. It stays so: what
 	// was given to callers then has to be understood later.
 	several bool // under update
+	// sweeping: retired members will be looked at.
+	sweeping bool // under update
 
 	bound *lru.Cache[string, *member] // of sessions met before
 	opens keyedMutex                  // one opening of a guest session at a time
@@ -200,9 +202,7 @@ func (rt *Route) Update(ups []RouteUpstream) error {
 		m.setPolicy(*m.runner.policy(), rt.several)
 	}
 	rt.table.Store(t)
-	if len(t.retired) > 0 {
-		rt.sweepSoon()
-	}
+	rt.sweepSoon()
 	for _, e := range t.entries {
 		e.lookSoon()
 	}
@@ -272,7 +272,7 @@ func (rt *Route) NewStream() *ClientStream {
 func (rt *Route) Client(ctx context.Context, in Inbound, s *ClientStream) {
 	t := rt.table.Load()
 	if m := t.sole; m != nil && !m.draining.Load() {
-		m.take(ctx, in, s)
+		rt.lead(ctx, m, in, s)
 		return
 	}
 	if in.Caller.Era == translate.Modern {
@@ -289,9 +289,29 @@ func (rt *Route) lead(ctx context.Context, m *member, in Inbound, s *ClientStrea
 		rt.noUpstream(rt.table.Load(), in, s)
 		return
 	}
-	if !m.take(ctx, in, s) {
-		rt.Client(ctx, in, s)
+	if m.take(ctx, in, s) {
+		return
 	}
+	if rt.isClosed(m, in, s) {
+		return
+	}
+	rt.settled()
+	rt.Client(ctx, in, s)
+}
+
+// settled waits until it is known whether what was being closed leaves the table.
+func (rt *Route) settled() {
+	rt.update.Lock()
+	defer rt.update.Unlock()
+}
+
+// isClosed answers a message that came in while the Route was closed, by m.
+func (rt *Route) isClosed(m *member, in Inbound, s *ClientStream) bool {
+	if rt.ctx.Err() == nil {
+		return false
+	}
+	m.refuse(in, s, refusal(in.Caller.Era, messageID(in.Frame.Msg), translate.CondDraining, "this route is closed; try again later", nil))
+	return true
 }
 
 // noUpstream: all that could take new work are to be emptied.
@@ -332,8 +352,8 @@ func (rt *Route) Close() error {
 	rt.update.Unlock()
 	rt.life.Lock()
 	rt.over = true
-	rt.life.Unlock()
 	rt.cancel()
+	rt.life.Unlock()
 	var wg sync.WaitGroup
 	for _, m := range rt.table.Load().all {
 		wg.Go(m.end)

@@ -33,11 +33,11 @@ func (rt *Route) legacy(ctx context.Context, t *routeTable, in Inbound, s *Clien
 			rt.lead(ctx, at, in, s)
 		}
 	}
-	if rt.slow(t, home, sess, in) {
-		rt.later(goOn)
-		return
+	if !rt.slow(t, home, sess, in) {
+		goOn(ctx)
+	} else if !rt.later(goOn) {
+		rt.isClosed(home, in, s)
 	}
-	goOn(ctx)
 }
 
 // slow says whether servers have to be asked before it is known where a message
@@ -66,14 +66,15 @@ func (rt *Route) slow(t *routeTable, home *member, sess *legacySession, in Inbou
 	return false
 }
 
-// later runs f beside the message that brought it; not any more once the Route
-// is closed.
-func (rt *Route) later(f func(ctx context.Context)) {
+// later runs f beside the message that brought it; false, and not any more, once
+// the Route is closed.
+func (rt *Route) later(f func(ctx context.Context)) bool {
 	rt.life.Lock()
 	defer rt.life.Unlock()
 	if !rt.over {
 		rt.wg.Go(func() { f(rt.ctx) })
 	}
+	return !rt.over
 }
 
 // home is the member a client's session is bound to.

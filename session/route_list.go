@@ -27,10 +27,12 @@ func (rt *Route) list(ctx context.Context, t *routeTable, home *member, sess *le
 		if text, _ := cursor.Str(); rt.handles.IsHandle(text) {
 			var place listPlace
 			if raw, ok := rt.handles.OpenFor(kindListCursor, owner, text); ok && json.Unmarshal(raw, &place) == nil {
+				// Another route's, or of an upstream that is gone: it is refused as it
+				// came, so that no server gets the cursor of another.
 				if list := t.named(place.Upstream); len(list) > 0 {
 					at = list[0]
+					in.Frame.Msg = withCursor(m, place.Cursor)
 				}
-				in.Frame.Msg = withCursor(m, place.Cursor)
 			}
 		}
 	}

@@ -81,10 +81,14 @@ func (rt *Route) listen(ctx context.Context, t *routeTable, in Inbound, s *Clien
 		}
 	}
 	s.whenGone(l.gone)
+	reads := false
 	for _, p := range parts {
-		if !p.over {
-			rt.later(func(context.Context) { l.read(p) })
+		if !p.over && rt.later(func(context.Context) { l.read(p) }) {
+			reads = true
 		}
+	}
+	if !reads && !rt.isClosed(parts[0].at, in, s) {
+		rt.lead(ctx, parts[0].at, in, s)
 	}
 }
 

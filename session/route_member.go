@@ -326,19 +326,19 @@ func (m *member) status(weight int) UpstreamStatus {
 // sweepSoon closes retired members that have nothing left, and looks again for
 // those that have. It needs Route.update.
 func (rt *Route) sweepSoon() {
-	if rt.closed {
+	if rt.closed || rt.sweeping || len(rt.table.Load().retired) == 0 {
 		return
 	}
+	rt.sweeping = true
 	rt.clock.AfterFunc(sweepEvery, func() {
 		rt.update.Lock()
 		defer rt.update.Unlock()
+		rt.sweeping = false
 		if rt.closed {
 			return
 		}
 		rt.sweep()
-		if len(rt.table.Load().retired) > 0 {
-			rt.sweepSoon()
-		}
+		rt.sweepSoon()
 	})
 }
 

@@ -13,11 +13,21 @@ func (rt *Route) modern(ctx context.Context, t *routeTable, in Inbound, s *Clien
 	switch {
 	case in.Frame.Msg == nil:
 		rt.lead(ctx, t.all[0], in, s) // refused there
+	case t.sole != nil && begun(in.Frame.Msg):
+		rt.lead(ctx, t.sole, in, s) // it drains, and nothing need be sealed there
 	case rt.slow(t, nil, nil, in):
-		rt.later(func(ctx context.Context) { rt.modernNow(ctx, t, in, s) })
+		if !rt.later(func(ctx context.Context) { rt.modernNow(ctx, t, in, s) }) {
+			rt.isClosed(t.all[0], in, s)
+		}
 	default:
 		rt.modernNow(ctx, t, in, s)
 	}
+}
+
+// begun says whether a modern message belongs to what has begun before.
+func begun(m *jsonrpc.Message) bool {
+	f := translate.Facts(m, m.Method)
+	return m.Kind != jsonrpc.Request || f.State.Exists() || f.Cursor.Exists() || len(f.TaskIDs) > 0
 }
 
 func (rt *Route) modernNow(ctx context.Context, t *routeTable, in Inbound, s *ClientStream) {

@@ -105,6 +105,7 @@ type routeClient struct {
 	eventID string
 	n       int
 	auto    bool // answers questions itself
+	shared  bool // its caller cannot be told from others
 }
 
 func (rig *routeRig) modern(who string) *routeClient {
@@ -162,7 +163,7 @@ func (r routeReply) code() int64 {
 }
 
 func (c *routeClient) inbound(raw []byte, header http.Header) session.Inbound {
-	in := session.Inbound{Caller: session.Caller{Principal: c.who, Era: c.era, Session: c.session, Header: header}}
+	in := session.Inbound{Caller: session.Caller{Principal: c.who, Open: c.shared, Era: c.era, Session: c.session, Header: header}}
 	in.Frame = translate.Frame{Leg: translate.ClientLeg, Dir: translate.ToServer, Time: time.Now(), HTTP: &translate.Envelope{Verb: http.MethodPost, Header: http.Header{}}}
 	if raw != nil {
 		m, err := jsonrpc.Decode(raw, jsonrpc.Limits{})

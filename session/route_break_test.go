@@ -1,0 +1,138 @@
+package session_test
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskbridge/session"
+	"taskbridge/translate"
+)
+
+// A request may come in when its route is closed already: its body took long,
+// or the process ends. It is told to come again, whatever the route had.
+func TestRouteClosed(t *testing.T) {
+	for _, several := range []bool{false, true} {
+		for _, era := range []translate.Era{translate.Modern, translate.Legacy} {
+			servers := []*routeServer{newRouteServer("a", translate.Modern)}
+			if several {
+				servers = append(servers, newRouteServer("b", translate.Legacy))
+			}
+			routed(t, func(t *testing.T, rig *routeRig) {
+				c := rig.client(era, "ann")
+				rig.route.Close()
+				for _, r := range []routeReply{c.do("tools/call", `{"name":"t","arguments":{"do":"who"}}`), c.get("nothing"), c.do("initialize", "{}")} {
+					if r.out.Status != http.StatusServiceUnavailable || r.msg == nil {
+						t.Errorf("several %t, %v client: %d %s", several, era, r.out.Status, r.raw())
+					}
+				}
+			}, servers...)
+		}
+	}
+}
+
+// What a modern client began goes on while the only server of its route drains,
+// also where nothing of it is sealed.
+func TestRouteDrainOfOne(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		for _, era := range []translate.Era{translate.Modern, translate.Legacy} {
+			a := newRouteServer("a", era)
+			routed(t, func(t *testing.T, rig *routeRig) {
+				c := rig.modern("ann")
+				c.shared = open
+				id := c.newTask()
+				cursor := c.do("tools/list", "").result("nextCursor")
+				state := c.do("tools/call", `{"name":"t","arguments":{"do":"ask"}}`).result("requestState")
+				if err := rig.route.Drain("a"); err != nil {
+					t.Fatal(err)
+				}
+				if r := c.get(id); r.result("status") != "working" {
+					t.Errorf("open %t, %v server, tasks/get: %d %s", open, era, r.out.Status, r.raw())
+				}
+				if r := c.do("tools/list", `{"cursor":"`+cursor+`"}`); r.code() != 0 || r.out.Status >= 400 {
+					t.Errorf("open %t, %v server, second page after %q: %d %s", open, era, cursor, r.out.Status, r.raw())
+				}
+				key := "k"
+				if era == translate.Legacy {
+					key = "q1"
+				}
+				if r := c.do("tools/call", `{"name":"t","arguments":{"do":"ask"},"requestState":"`+state+`","inputResponses":{"`+key+`":{"action":"accept","content":{}}}}`); r.code() != 0 || r.out.Status >= 400 {
+					t.Errorf("open %t, %v server, answer: %d %s", open, era, r.out.Status, r.raw())
+				}
+				s := c.start("subscriptions/listen", `{"notifications":{"taskIds":["`+id+`"]}}`)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				if out, ok := s.Next(ctx); !ok || out.Final {
+					t.Errorf("open %t, %v server, listen: %t %d %s", open, era, ok, out.Status, out.Raw)
+				}
+				cancel()
+				s.Gone()
+				synctest.Wait()
+				if r := c.do("tools/call", `{"name":"t","arguments":{"do":"who"}}`); r.out.Status != http.StatusServiceUnavailable {
+					t.Errorf("open %t, %v server, new work: %d %s", open, era, r.out.Status, r.raw())
+				}
+			}, a)
+		}
+	}
+}
+
+// countedClock counts the timers that are set.
+type countedClock struct {
+	session.RealClock
+	set atomic.Int64
+}
+
+func (c *countedClock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
+	c.set.Add(1)
+	return c.RealClock.AfterFunc(d, func() { c.set.Add(-1); f() })
+}
+
+// However often a route is changed while something of a server that left is
+// open, it is looked at by one timer alone.
+func TestRouteSweepsOnce(t *testing.T) {
+	a, b := newRouteServer("a", translate.Legacy), newRouteServer("b", translate.Modern)
+	synctest.Test(t, func(t *testing.T) {
+		rig := newRouteRig(t, a, b)
+		defer rig.close()
+		clock := &countedClock{}
+		ups := rig.ups
+		var err error
+		rig.route.Close()
+		rig.route, err = session.NewRoute(session.RouteOptions{Name: "r", Store: session.PrefixStore(rig.store, "r/"), Handles: rig.handles, Process: rig.proc, Clock: clock}, ups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rig.on("a")
+		rig.legacy("ann")
+		for range 200 {
+			rig.update(ups[1])
+			time.Sleep(time.Second)
+		}
+		if n := clock.set.Load(); n != 1 {
+			t.Errorf("%d timers wait", n)
+		}
+	})
+}
+
+// A cursor of a list of tasks says where it goes on; what is no upstream here is
+// refused, and nothing in it reaches a server.
+func TestRouteListCursorOfAnotherRoute(t *testing.T) {
+	for _, era := range []translate.Era{translate.Modern, translate.Legacy} {
+		a, b := newRouteServer("a", era), newRouteServer("b", translate.Legacy)
+		routed(t, func(t *testing.T, rig *routeRig) {
+			rig.on("a")
+			c := rig.legacy("ann")
+			c.newTask()
+			seen := a.sawMethod("tasks/list") + b.sawMethod("tasks/list")
+			foreign := rig.handles.SealFor("routecursor", c.who, []byte(`{"u":"other/a","c":"secret"}`))
+			if r := c.do("tasks/list", `{"cursor":"`+foreign+`"}`); r.code() != -32602 {
+				t.Errorf("%v server: %d %s", era, r.out.Status, r.raw())
+			}
+			if got := a.sawMethod("tasks/list") + b.sawMethod("tasks/list"); got != seen {
+				t.Errorf("%v server: a server was asked", era)
+			}
+		}, a, b)
+	}
+}
