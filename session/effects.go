@@ -54,8 +54,6 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 			r.log.Log(r.ctx, level, "translation loss", "what", e.What, "why", e.Why)
 		case Limited:
 			r.metrics.Limited(e.Limit)
-		case Audit:
-			r.log.Info("audit", "what", e.What, "task", r.handles.MaskText("task", e.Task))
 		case Add:
 			r.add(countKey(e.Name), e.N)
 		case Attach:

@@ -48,7 +48,6 @@ func (c *legacyCall) born(x *Exec, result, task jsonrpc.Value) {
 	created := translate.CreateToLegacy(result, task, translate.TaskView{ID: handle, Status: translate.Working})
 	x.Do(
 		Tell{To: taskOp(handle), Name: "born", Data: mustJSON(b)},
-		Audit{What: "created", Task: handle},
 	)
 	if !c.Cancelled {
 		x.reply(c.Stream, jsonrpc.NewResult(rawID(c.ID), created))
@@ -64,7 +63,7 @@ func (c *legacyCall) mint(x *Exec, name string, b taskBirth) {
 	c.Handle = x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, ID: x.Token(18), Principal: c.Owner, Minted: true})
 	b.Born = x.Now.UTC().Format(timeLayout)
 	task := mintedTask(x, c.Handle, c.TTL, b.Born)
-	x.Do(Tell{To: taskOp(c.Handle), Name: name, Data: mustJSON(b)}, Audit{What: "created", Task: c.Handle})
+	x.Do(Tell{To: taskOp(c.Handle), Name: name, Data: mustJSON(b)})
 	x.reply(c.Stream, jsonrpc.NewResult(rawID(c.ID), jsonrpc.NewObject().Raw("task", task).Bytes()))
 }
 

@@ -313,7 +313,6 @@ func (t *legacyTask) client(x *Exec, ev Event) {
 		t.Gets = append(t.Gets, w)
 		t.show(x)
 	case "tasks/result":
-		x.Do(Audit{What: "retrieved", Task: t.handle(x)})
 		t.Waiters = append(t.Waiters, w)
 		t.result(x)
 	case "tasks/cancel":

@@ -32,7 +32,6 @@ func (t *legacyTask) cancel(x *Exec, w waiter) {
 		t.refuseCancel(x, w)
 		return
 	}
-	x.Do(Audit{What: "cancelled", Task: t.handle(x)})
 	if t.ServerID == "" {
 		t.endWith(x, translate.Cancelled, nil)
 		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.Task))

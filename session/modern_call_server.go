@@ -206,11 +206,11 @@ func (c *modernCall) born(x *Exec, result, task jsonrpc.Value) {
 	if x.Policy.InlineWait > 0 && !c.Gone {
 		b.Driver = &waiter{Stream: c.Stream, ID: c.ID, Driven: true, Token: c.Token}
 		b.Inline = created
-		x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, Attach{Stream: c.Stream, Op: op}, lease, Audit{What: "created", Task: handle})
+		x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, Attach{Stream: c.Stream, Op: op}, lease)
 		c.done(x)
 		return
 	}
-	x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, lease, Audit{What: "created", Task: handle})
+	x.Do(Tell{To: op, Name: "born", Data: mustJSON(b)}, lease)
 	c.finish(x, Out{Raw: jsonrpc.NewResult(rawID(c.ID), created), Final: true})
 }
 

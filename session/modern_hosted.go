@@ -28,7 +28,6 @@ func (c *modernCall) host(x *Exec) bool {
 	x.Do(
 		Tell{To: c.Pool, Name: "lease"},
 		Tell{To: c.Hosted, Name: "born", Data: mustJSON(b)},
-		Audit{What: "created", Task: handle},
 	)
 	x.reply(c.Stream, jsonrpc.NewResult(rawID(c.ID), created))
 	return true

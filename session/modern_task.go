@@ -266,7 +266,6 @@ func (t *modernTask) client(x *Exec, ev Event) {
 		t.update(x, m)
 		x.reply(ev.Label, jsonrpc.NewResult(m.ID, t.ack()))
 	case "tasks/cancel":
-		x.Do(Audit{What: "cancelled", Task: t.handle(x)})
 		t.cancel(x, w)
 	}
 }

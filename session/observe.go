@@ -48,6 +48,9 @@ func (r *Runner) pollLag(d time.Duration) {
 	}
 }
 
+// maxTaskID bounds ids that observers are told.
+const maxTaskID = 4096
+
 // MaxShown bounds names that peers chose where they are shown or counted.
 const MaxShown = 128
 
@@ -84,6 +87,9 @@ type Request struct {
 	// ID is the request's, as JSON text; empty for notifications and where it is
 	// longer than MaxShown.
 	ID string
+	// Task is the id in a tasks/* request, as JSON text: whoever has it may have a
+	// right to the task, so it may be shown as a keyed hash only.
+	Task string
 	// Session is the legacy session's id as the client knows it: whoever has it
 	// is the client, so it may be shown as a keyed hash only.
 	Session string
@@ -205,6 +211,11 @@ func (q *Request) read(m *jsonrpc.Message) {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		uri, _ := p.Get("uri").Str()
 		q.Resource = Shown(plainURI(uri))
+	}
+	if strings.HasPrefix(m.Method, "tasks/") {
+		if raw := p.Get("taskId").Raw(); len(raw) <= maxTaskID {
+			q.Task = string(raw)
+		}
 	}
 	meta := p.Get("_meta")
 	q.Parent.Parent, _ = meta.Get("traceparent").Str()

@@ -176,11 +176,6 @@ type (
 	}
 	// Limited counts work refused for a limit of its caller.
 	Limited struct{ Limit string }
-	// Audit writes one audit line: creation, retrieval, cancel, refusal.
-	Audit struct {
-		What string
-		Task string
-	}
 	// Attach hands a client stream on: Op hears when its reader leaves.
 	Attach struct {
 		Stream string
@@ -226,7 +221,6 @@ func (Del) effect()      {}
 func (Snap) effect()     {}
 func (Loss) effect()     {}
 func (Limited) effect()  {}
-func (Audit) effect()    {}
 func (Attach) effect()   {}
 func (Add) effect()      {}
 func (Gone) effect()     {}

@@ -15,6 +15,9 @@ type Answer struct {
 	Message string
 	// Task is the status of the task that the result is about (tasks/get), or "".
 	Task string
+	// TaskID is the id of the task that was given (OutcomeTask), as raw JSON: who
+	// has it may have a right to the task.
+	TaskID string
 }
 
 // Outcome is a word for how a request ended: one of the constants, so that it
@@ -52,7 +55,7 @@ func AnswerOf(raw []byte, status int) Answer {
 	eachMember(raw, func(key, value []byte) {
 		switch string(key) {
 		case `"result"`:
-			a.Outcome, a.Task = resultOutcome(value)
+			a.Outcome, a.Task, a.TaskID = resultOutcome(value)
 		case `"error"`:
 			a.Outcome = OutcomeError
 			eachMember(value, func(key, value []byte) {
@@ -81,6 +84,9 @@ func AnswerOf(raw []byte, status int) Answer {
 	return a
 }
 
+// maxTaskID: longer ids are nobody's to remember.
+const maxTaskID = 4096
+
 // shown is a JSON value if it is short enough to be shown.
 func shown(value []byte) []byte {
 	if len(value) > 512 {
@@ -91,19 +97,19 @@ func shown(value []byte) []byte {
 
 // resultOutcome also says the status of a task that the result is: a member
 // beside its taskId, one of the words of tasks.go.
-func resultOutcome(result []byte) (out Outcome, task string) {
+func resultOutcome(result []byte) (out Outcome, task, id string) {
 	out = OutcomeCompleted
-	isTask := false
+	var flat, nested []byte
 	eachMember(result, func(key, value []byte) {
 		switch string(key) {
 		case `"task"`:
-			eachMember(value, func(key, _ []byte) {
+			eachMember(value, func(key, value []byte) {
 				if string(key) == `"taskId"` {
-					out = OutcomeTask
+					out, nested = OutcomeTask, value
 				}
 			})
 		case `"taskId"`:
-			isTask = true
+			flat = value
 		case `"status"`:
 			task = statusWord(value)
 		case `"isError"`:
@@ -119,10 +125,19 @@ func resultOutcome(result []byte) (out Outcome, task string) {
 			}
 		}
 	})
-	if !isTask {
+	if flat == nil {
 		task = ""
 	}
-	return out, task
+	if out != OutcomeTask {
+		return out, task, ""
+	}
+	if nested == nil {
+		nested = flat
+	}
+	if len(nested) > maxTaskID {
+		nested = nil
+	}
+	return out, task, string(nested)
 }
 
 // statusWord is the word of a task's status, or "" for one there is not.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -37,6 +38,7 @@ type bridge struct {
 	usage   *usage.Recorder   // nil: nobody asks who speaks what
 
 	tracing *tracing     // nil: OpenTelemetry is not told anything
+	audit   *auditLog    // nil: nothing is written down
 	peersMu sync.RWMutex // protects peers
 	peers   map[string]telemetry.Peer
 
@@ -102,6 +104,9 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) (err error) {
 	}
 	if b.tracing, err = b.startTracing(ctx); err != nil {
 		return err
+	}
+	if b.audit, err = startAudit(c.audit, c.log, b.handles); err != nil {
+		return fmt.Errorf("audit: %w", err)
 	}
 	if c.usage {
 		if err := b.startUsage(ctx, c.usageFlush); err != nil {
@@ -227,6 +232,7 @@ func (b *bridge) close() {
 	who.close()
 	b.closeUsage()
 	b.tracing.close()
+	b.audit.close()
 	b.store.Close()
 	if b.record != nil {
 		if err := b.record.Close(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"taskbridge/cmd/taskbridge/config"
 	"taskbridge/session"
 	"taskbridge/session/throttle"
 	"taskbridge/translate"
@@ -28,7 +29,8 @@ type bridgeConfig struct {
 	rates      throttle.Limits // of callers, over all routes
 	stdio      bool            // there is no listener, one client comes over standard input
 
-	admin *adminPlace // nil: there is no admin address
+	admin *adminPlace  // nil: there is no admin address
+	audit config.Audit // where audit lines go
 
 	// usage: who speaks which dialect is counted, for the report.
 	usage      bool

@@ -32,6 +32,7 @@ func (f *serveFlags) fromFile(a *app, file *config.File, say fileNaming) (*setti
 		drainTimeout: file.DrainTimeout,
 	}
 	s.maxMessage, s.allowOpen, s.rates = file.MaxMessage, file.AllowOpen, ratesOf(file.Limits)
+	s.audit = file.Telemetry.Audit
 	var err error
 	if s.admin, err = adminOf(f, file, say); err != nil {
 		return nil, err

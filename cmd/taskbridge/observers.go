@@ -14,6 +14,9 @@ func (b *bridge) observers() (list []session.Observer) {
 	if b.metrics != nil {
 		list = append(list, b.metrics.ops)
 	}
+	if b.audit != nil {
+		list = append(list, b.audit)
+	}
 	if b.usage != nil {
 		list = append(list, b.usage)
 	}

@@ -66,6 +66,10 @@ var overrides = []override{
 		}
 		return nil
 	}},
+	{"audit", "telemetry.audit", func(f *serveFlags, c *config.File) error {
+		c.Telemetry.Audit = config.Audit(f.audit)
+		return nil
+	}},
 	{"admin-token", "admin.token-file", func(f *serveFlags, c *config.File) error {
 		c.Admin.TokenFile = f.adminToken
 		return nil
@@ -246,7 +250,7 @@ type fileNaming struct {
 // settingPaths are where settings stand that flags call otherwise.
 var settingPaths = map[string]string{
 	"listen": "address", "trusted-proxy": "trusted-proxies", "allowed-host": "allowed-hosts",
-	"admin": "admin.address", "state-key": "state-keys", "log-level": "log",
+	"admin": "admin.address", "state-key": "state-keys", "log-level": "log", "audit": "telemetry.audit",
 }
 
 func (n fileNaming) at(setting string, l *listenerConfig, r *routeConfig) string {

@@ -128,6 +128,7 @@ func fixed(old, next *settings) error {
 		same    bool
 	}{
 		{"admin", reflect.DeepEqual(old.admin, next.admin)},
+		{"audit", old.audit == next.audit},
 		{"state", old.state == next.state},
 		{"state-key", equalKeys(old.stateKeys, next.stateKeys)},
 		{"max-message", old.maxMessage == next.maxMessage},

@@ -30,7 +30,8 @@ type serveFlags struct {
 	logFlags
 	jwtFlags
 	adminFlags
-	tls tlsFlags
+	audit auditFlag
+	tls   tlsFlags
 
 	config                   string
 	listen, path, era, state string
@@ -90,6 +91,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	f.registerSharing(fs)
 	enumVar(fs, &f.era, "upstream-era", "auto", []string{"auto", "legacy", "modern"}, "what the server speaks; auto finds out")
 	f.registerAdmin(fs)
+	f.audit.register(fs)
 	fs.StringVar(&f.state, "state", "memory", "where state is kept; memory ends with the process")
 	fs.StringVar(&f.principal, "principal", "token", "how callers are told apart: `token`, header:NAME, or jwt:JWKS with the file or URL of a key set")
 	f.jwtFlags.register(fs)
@@ -125,6 +127,7 @@ func (f *serveFlags) check(a *app, fs *pflag.FlagSet) (*settings, error) {
 	if l.loopback, err = listenAddress(f.listen); err != nil {
 		return nil, usagef("%s %q: %w", where(fs, "listen"), f.listen, err)
 	}
+	c.audit = config.Audit(f.audit)
 	if c.admin, err = f.checkAdmin(fs); err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ var recordKeys = []key[Record]{
 }
 
 var telemetryKeys = []key[Telemetry]{
-	row("audit", audit(), func(t *Telemetry) *Audit { return &t.Audit }, "off", "Where lines about tasks made, fetched, cancelled and refused go: `off`, `log` or `file:PATH`."),
+	row("audit", audit(), func(t *Telemetry) *Audit { return &t.Audit }, "log", "Where lines about tasks made, fetched, cancelled and refused go: `off`, `log` or `file:PATH`."),
 }
 
 var lifetimeKeys = []key[Lifetimes]{

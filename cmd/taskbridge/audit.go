@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"taskbridge/cmd/taskbridge/config"
+	"taskbridge/session"
+	"taskbridge/translate"
+	"taskbridge/translate/jsonrpc"
+)
+
+// auditFlag says where audit lines go: off, log or file:PATH.
+type auditFlag config.Audit
+
+func (f *auditFlag) register(fs *pflag.FlagSet) {
+	*f = auditFlag{Log: true}
+	fs.Var(f, "audit", "where lines about tasks made, fetched, cancelled and refused go: off, log or file:PATH")
+}
+
+func (f *auditFlag) Type() string { return "off|log|file:PATH" }
+
+func (f *auditFlag) String() string {
+	switch {
+	case f.Log:
+		return "log"
+	case f.File != "":
+		return "file:" + f.File
+	}
+	return "off"
+}
+
+func (f *auditFlag) Set(s string) error {
+	path, file := strings.CutPrefix(s, "file:")
+	switch {
+	case s == "off", s == "log":
+		*f = auditFlag{Log: s == "log"}
+	case file && path != "":
+		*f = auditFlag{File: path}
+	default:
+		return errors.New("want off, log or file:PATH")
+	}
+	return nil
+}
+
+// auditLog writes one line for each task a client made, fetched, cancelled or
+// was refused, with what it was told. Tasks and callers are keyed hashes: lines
+// tell who did what to which task and nothing that could be used.
+type auditLog struct {
+	log  *slog.Logger
+	mask func(kind, text string) string
+	file *os.File // nil: the lines go into the log
+}
+
+var _ session.Observer = (*auditLog)(nil)
+
+// startAudit is nil where audit is off.
+func startAudit(a config.Audit, log *slog.Logger, handles *session.Handles) (*auditLog, error) {
+	l := &auditLog{log: log, mask: handles.MaskText}
+	switch {
+	case a.File != "":
+		f, err := os.OpenFile(a.File, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		l.file, l.log = f, newLogger(f, "info", "json")
+	case !a.Log:
+		return nil, nil
+	}
+	return l, nil
+}
+
+func (l *auditLog) close() {
+	if l != nil && l.file != nil {
+		l.file.Close()
+	}
+}
+
+// Begin implements session.Observer.
+func (l *auditLog) Begin(*session.Request) {}
+
+// Loss implements session.Observer.
+func (l *auditLog) Loss(session.Lost) {}
+
+// End implements session.Observer.
+func (l *auditLog) End(q *session.Request, e session.Ended) {
+	what := audited(q, e)
+	if what == "" {
+		return
+	}
+	attrs := []any{"what", what, "method", q.MethodLabel(), "outcome", string(e.Outcome), "route", q.Route, "upstream", q.Upstream}
+	if e.Code != 0 {
+		attrs = append(attrs, "code", e.Code)
+	}
+	if q.Principal != "" {
+		attrs = append(attrs, "principal", l.mask("principal", string(q.Principal)))
+	}
+	if id := taskID(q.Task + e.TaskID); id != "" {
+		attrs = append(attrs, "task", l.mask("task", id))
+	}
+	l.log.Info("audit", attrs...)
+}
+
+// audited is what a request was to a task: created, retrieved, cancelled,
+// answered or refused; "": none that is written down. Of tasks/get, which
+// clients ask again and again, only that which brings the result or is refused is.
+func audited(q *session.Request, e session.Ended) string {
+	if q.Kind != jsonrpc.Request {
+		return ""
+	}
+	of := map[string]string{"tasks/get": "retrieved", "tasks/result": "retrieved", "tasks/cancel": "cancelled", "tasks/update": "answered", "tasks/list": "listed"}[q.Method]
+	failed := e.Outcome == translate.OutcomeError || e.Outcome == translate.OutcomeRefused || e.Outcome == translate.OutcomeUnavailable
+	switch {
+	case e.Outcome == translate.OutcomeTask:
+		return "created"
+	case of == "":
+		if failed && q.Uses&translate.OnlyTaskParam != 0 {
+			return "refused"
+		}
+		return ""
+	case failed && q.Method == "tasks/result" && e.Status < 400 && e.Code != unknownTaskCode:
+		return of // the error is what the task ended with
+	case failed:
+		return "refused"
+	case e.Outcome == translate.OutcomeCancelled || e.Outcome == translate.OutcomeGone:
+		return ""
+	case q.Method == "tasks/get" && (q.Down == translate.Legacy || e.Task != translate.Completed && e.Task != translate.Failed):
+		return ""
+	}
+	return of
+}
+
+// unknownTaskCode is said of tasks that are unknown, expired or another's.
+var unknownTaskCode = int64(translate.ReplyFor(translate.CondUnknownTask, translate.Legacy).Code)
+
+// taskID is the text of an id given as JSON.
+func taskID(raw string) string {
+	v, err := jsonrpc.ParseValue([]byte(raw))
+	if err != nil {
+		return ""
+	}
+	id, _ := v.Str()
+	return id
+}
