@@ -13,7 +13,7 @@ import (
 
 // startUsage begins to count who speaks which dialect.
 func (b *bridge) startUsage(ctx context.Context, flush time.Duration) (err error) {
-	b.usage, err = usage.New(ctx, usage.Options{Store: b.store, Mask: b.handles.Mask, Sessions: b.openSessions, Logger: b.log, Flush: flush})
+	b.usage, err = usage.New(ctx, usage.Options{Store: b.store, Mask: b.handles.Mask, Sessions: b.openSessions, Servers: b.serversOf, Logger: b.log, Flush: flush})
 	return err
 }
 
@@ -57,6 +57,19 @@ func (b *bridge) openSessions(ctx context.Context, name string) (list []session.
 		}
 	}
 	return list, err
+}
+
+// serversOf are the servers a route has.
+func (b *bridge) serversOf(name string) (owners []string) {
+	for _, r := range b.current() {
+		if r.name != name {
+			continue
+		}
+		for _, s := range r.live.all() {
+			owners = append(owners, s.owner)
+		}
+	}
+	return owners
 }
 
 // watchedFaces tells the report what a server was found to speak.

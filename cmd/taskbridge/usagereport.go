@@ -178,7 +178,11 @@ func routeTable(b *strings.Builder, r *usage.Route) {
 	cells("  server", "speaks", "legacy done", "failed", "modern done", "failed", "legacy last used", "modern last used")
 	for i := range r.Servers {
 		s := &r.Servers[i]
-		cells("  "+showText(s.Name, maxShown), cmp.Or(strings.Join(s.Speaks, "+"), "not known"), count(s.Legacy.Completed), count(s.Legacy.Failed), count(s.Modern.Completed), count(s.Modern.Failed),
+		speaks := cmp.Or(strings.Join(s.Speaks, "+"), "not known")
+		if s.Gone {
+			speaks += ", gone"
+		}
+		cells("  "+showText(s.Name, maxShown), speaks, count(s.Legacy.Completed), count(s.Legacy.Failed), count(s.Modern.Completed), count(s.Modern.Failed),
 			moment(s.Legacy.LastUsed), moment(s.Modern.LastUsed))
 	}
 	_ = t.Flush()
@@ -189,7 +193,12 @@ func count(n uint64) string { return strconv.FormatUint(n, 10) }
 // serversText says what the route's servers need.
 func serversText(r *usage.Route) string {
 	var alone, open []string
+	there := 0
 	for _, s := range r.Servers {
+		if s.Gone {
+			continue
+		}
+		there++
 		switch {
 		case s.LegacyAlone():
 			alone = append(alone, showText(s.Name, maxShown))
@@ -198,10 +207,10 @@ func serversText(r *usage.Route) string {
 		}
 	}
 	switch {
-	case len(r.Servers) == 0:
+	case there == 0:
 		return "none was asked yet"
 	case len(alone) > 0:
-		return fmt.Sprintf("legacy needed toward %d of %d: %s", len(alone), len(r.Servers), strings.Join(alone, ", "))
+		return fmt.Sprintf("legacy needed toward %d of %d: %s", len(alone), there, strings.Join(alone, ", "))
 	case len(open) > 0:
 		return "not known what they speak: " + strings.Join(open, ", ")
 	}
@@ -242,6 +251,9 @@ func reportCSV(out io.Writer, rep *usage.Report) error {
 			s := &r.Servers[k]
 			cells := dialectCells(&s.Legacy, &s.Modern)
 			maps.Copy(cells, map[string]string{"row": "server", "route": r.Name, "name": s.Name, "eras": strings.Join(s.Speaks, " "), "revisions": strings.Join(s.Versions, " ")})
+			if s.Gone {
+				cells["state"] = "gone"
+			}
 			line(cells)
 		}
 	}

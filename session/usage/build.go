@@ -127,6 +127,7 @@ func (r *Recorder) route(ctx context.Context, name string, c crew, window time.D
 	rt := &Route{Name: name, Observed: v.observe(window, now)}
 	v.judge(rt, window, enough, now)
 	v.list(rt)
+	r.markGone(rt)
 	return rt, nil
 }
 
@@ -304,6 +305,20 @@ func (v *view) list(rt *Route) {
 		rt.Servers = append(rt.Servers, s)
 	}
 	slices.SortFunc(rt.Servers, func(a, b Server) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// markGone tells servers that were taken out from those a route has.
+func (r *Recorder) markGone(rt *Route) {
+	if r.servers == nil {
+		return
+	}
+	has := map[string]bool{}
+	for _, upstream := range r.servers(rt.Name) {
+		has[server(rt.Name, upstream).name] = true
+	}
+	for i := range rt.Servers {
+		rt.Servers[i].Gone = !has[rt.Servers[i].Name]
+	}
 }
 
 var stateRank = map[State]int{StateUses: 0, StateTried: 1, StatePast: 2, StateModern: 3, StateLosses: 4}

@@ -20,8 +20,11 @@ type Options struct {
 	Mask func(session.Principal) string
 	// Sessions are the legacy sessions open on a route; nil: none are looked at.
 	Sessions func(ctx context.Context, route string) ([]session.LegacySession, error)
-	Clock    session.Clock // nil: the machine's
-	Logger   *slog.Logger  // nil: discarded
+	// Servers are the upstreams a route has, those that are being emptied among
+	// them, as session.Options.Upstream has them; nil: all that were ever asked.
+	Servers func(route string) []string
+	Clock   session.Clock // nil: the machine's
+	Logger  *slog.Logger  // nil: discarded
 	// Flush is how often what was counted goes to the store; 0: five seconds.
 	Flush time.Duration
 	// ID tells this process from others on the store; empty: random.
@@ -52,6 +55,7 @@ type Recorder struct {
 	store    session.Store
 	mask     func(session.Principal) string
 	sessions func(context.Context, string) ([]session.LegacySession, error)
+	servers  func(string) []string
 	clock    session.Clock
 	log      *slog.Logger
 	every    time.Duration
@@ -119,7 +123,7 @@ func New(ctx context.Context, o Options) (*Recorder, error) {
 		return nil, errors.New("usage: Store and Mask are required")
 	}
 	r := &Recorder{
-		store: o.Store, mask: o.Mask, sessions: o.Sessions, clock: o.Clock, log: o.Logger, every: o.Flush, id: o.ID,
+		store: o.Store, mask: o.Mask, sessions: o.Sessions, servers: o.Servers, clock: o.Clock, log: o.Logger, every: o.Flush, id: o.ID,
 		slots: map[identity]*slot{}, faces: map[identity]face{}, news: map[identity]face{}, routes: map[string]spans{},
 	}
 	if r.clock == nil {

@@ -129,6 +129,8 @@ type Server struct {
 	Versions []string `json:"versions,omitempty"`
 	// Found is when that was found out.
 	Found time.Time `json:"found,omitzero"`
+	// Gone: it was taken out of the route and has nothing left there.
+	Gone bool `json:"gone,omitempty"`
 	// Legacy and Modern are what was asked of it in that dialect.
 	Legacy Dialect `json:"legacy,omitzero"`
 	Modern Dialect `json:"modern,omitzero"`
@@ -136,7 +138,7 @@ type Server struct {
 
 // LegacyAlone: clients of either era reach it in the legacy dialect only, so the
 // proxy must go on speaking that toward it.
-func (s Server) LegacyAlone() bool { return len(s.Speaks) == 1 && s.Speaks[0] == "legacy" }
+func (s Server) LegacyAlone() bool { return !s.Gone && len(s.Speaks) == 1 && s.Speaks[0] == "legacy" }
 
 // Worst is the verdict of the route that is furthest from being done.
 func (r *Report) Worst() Verdict {

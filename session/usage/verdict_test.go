@@ -188,3 +188,27 @@ func TestClasses(t *testing.T) {
 		}
 	}
 }
+
+// A server that was taken out of its route needs nothing any more; its counts
+// stay.
+func TestServers_Gone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		has := []string{"default/blue"}
+		r, err := New(t.Context(), Options{Store: memory.New(), Mask: mask, Servers: func(string) []string { return has }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &desk{t: t, Recorder: r}
+		defer d.close()
+		r.SetRoutes([]string{"default"})
+		r.Face("default", "default/blue", session.Face{Era: translate.Legacy})
+		d.ask(named("desk"), translate.Modern, "tools/call", translate.OutcomeCompleted)
+		if s := d.report(window).Servers; len(s) != 1 || s[0].Gone || !s[0].LegacyAlone() {
+			t.Errorf("while it is there: %+v", s)
+		}
+		has = []string{"default/green"}
+		if s := d.report(window).Servers; len(s) != 1 || !s[0].Gone || s[0].LegacyAlone() || s[0].Modern.Completed != 1 {
+			t.Errorf("when it is gone: %+v", s)
+		}
+	})
+}
