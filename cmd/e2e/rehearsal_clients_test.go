@@ -73,7 +73,7 @@ func clientName(era, name string) string {
 const pinnedClient = "early"
 
 func (c *rehearser) close() {
-	if err := c.call.(interface{ Close() error }).Close(); err != nil {
+	if err := c.call.(interface{ Close() error }).Close(); err != nil && c.r.ctx.Err() == nil {
 		c.r.ledger.fail("%s closes: %v", c.name, err)
 	}
 }
@@ -104,6 +104,9 @@ func (c *rehearser) do(a act) {
 	c.key.Store(key)
 	before := c.r.phase.Load()
 	text, err := a.do(ctx, c, key)
+	if c.r.ctx.Err() != nil {
+		return // the test has failed, and says why itself
+	}
 	place := c.session
 	if phase := c.r.phase.Load(); c.legacy == nil && phase == before && phase != 0 {
 		place = c.name + begun(phase)

@@ -42,15 +42,30 @@ func (r *rehearsal) reported() map[string]usage.Route {
 	return routes
 }
 
-// usedByAll: under load every route needs the legacy dialect.
+// alone are the servers of a route that need the legacy dialect themselves.
+func alone(route usage.Route) (names []string) {
+	for _, s := range route.Servers {
+		if s.LegacyAlone() {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// usedByAll: under load every route needs the legacy dialect, and two do so for
+// a server of theirs.
 func (r *rehearsal) usedByAll() {
 	r.t.Helper()
 	for name, route := range r.reported() {
 		if route.Verdict != usage.Needed {
 			r.t.Errorf("route %s under load of legacy clients: %s", name, route.Text)
 		}
+		want := map[string][]string{"move": {"l1"}, "mixed": {"l2"}}[name]
+		if have := alone(route); !slices.Equal(have, want) {
+			r.t.Errorf("route %s needs the legacy dialect for the servers %q, want %q", name, have, want)
+		}
 		for _, c := range route.Clients {
-			if !slices.Contains([]string{"rehearsal-legacy", "rehearsal-modern", pinnedClient}, c.Name) && !c.Folded {
+			if c.State != usage.StateLosses && !c.Folded && !slices.Contains([]string{"rehearsal-legacy", "rehearsal-modern", pinnedClient}, c.Name) {
 				r.t.Errorf("route %s: a client called %q", name, c.Name)
 			}
 		}
@@ -75,6 +90,9 @@ func (r *rehearsal) turns() {
 			r.t.Errorf("with a session open: %s", v)
 		}
 		return routes["mixed"].Verdict == usage.NotSeen && routes["modern"].Verdict == usage.NotSeen
+	})
+	r.until("no server needs the legacy dialect", func() bool {
+		return !slices.ContainsFunc(slices.Collect(maps.Values(r.reported())), func(route usage.Route) bool { return alone(route) != nil })
 	})
 	idle.close()
 	r.until("nobody needs the legacy dialect", func() bool { return r.reported()["move"].Verdict == usage.NotSeen })

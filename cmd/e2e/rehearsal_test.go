@@ -117,6 +117,7 @@ func newRehearsal(t *testing.T) *rehearsal {
 		r.servers[name], r.urls[name] = server, startPeer(t, server)
 	}
 	r.fleet = startFleet(t, r.file(rehearsalSteps[0]))
+	t.Cleanup(r.load.Wait) // before the fleet ends
 	r.phase.Store(1)
 	for _, route := range rehearsalRoutes {
 		for i := range r.perRoute {
@@ -138,12 +139,14 @@ func (r *rehearsal) play(client, route string, load func(client, route string, r
 
 // legacyLoad opens sessions one after the other, each of a caller of its own.
 func (r *rehearsal) legacyLoad(client, route string, rng *rand.Rand) {
-	for life := 1; !r.legacyEnds.Load(); life++ {
+	for life := 1; !r.ended(client); life++ {
 		ctx, cancel := context.WithTimeout(r.ctx, rehearsalPatience)
 		c, err := r.newLegacy(ctx, fmt.Sprintf("%s.%d", client, life), r.fleet.url(route))
 		cancel()
 		if err != nil {
-			r.ledger.fail("%s opens a session: %v", client, err)
+			if r.ctx.Err() == nil {
+				r.ledger.fail("%s opens a session: %v", client, err)
+			}
 			return
 		}
 		c.counts = client
@@ -159,7 +162,7 @@ func (r *rehearsal) legacyLoad(client, route string, rng *rand.Rand) {
 
 // modernLoad is one caller after the other.
 func (r *rehearsal) modernLoad(client, route string, rng *rand.Rand) {
-	for life := 1; !r.modernEnds.Load(); life++ {
+	for life := 1; !r.ended(client); life++ {
 		c := r.newModern(fmt.Sprintf("%s.%d", client, life), r.fleet.url(route))
 		c.counts = client
 		c.play(rng)
@@ -181,7 +184,13 @@ func (r *rehearsal) settle(more func() bool) {
 }
 
 func (r *rehearsal) ended(client string) bool {
-	return strings.Contains(client, "legacy") && r.legacyEnds.Load() || strings.Contains(client, "modern") && r.modernEnds.Load()
+	switch {
+	case r.ctx.Err() != nil:
+		return true // the test has failed
+	case strings.Contains(client, "legacy"):
+		return r.legacyEnds.Load()
+	}
+	return r.modernEnds.Load()
 }
 
 // until waits for something that must come about; a failure of the load ends
