@@ -284,6 +284,9 @@ func (v *view) list(rt *Route) {
 	lost := counts{}
 	for _, c := range v.clients {
 		lost.merge(c.window.Losses)
+		if c.state == StateLosses && c.all.Name == "" && !c.all.Folded {
+			continue // nobody: the route's losses have them
+		}
 		rt.Clients = append(rt.Clients, c.client())
 	}
 	if len(lost) > 0 {

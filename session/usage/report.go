@@ -81,7 +81,7 @@ const (
 	StateTried  State = "tried legacy" // spoke it in the window and got nothing done
 	StatePast   State = "used legacy"  // not within the window
 	StateModern State = "modern"       // never
-	StateLosses State = "only losses"  // losses that nobody can be named for
+	StateLosses State = "only losses"  // of one that was not seen itself
 )
 
 // Client is who asked, as it names itself, for one principal.
