@@ -166,7 +166,7 @@ func TestObserver_ModernClient(t *testing.T) {
 		}{
 			{"works", translate.Answer{Outcome: translate.OutcomeCompleted}},
 			{"fails", translate.Answer{Outcome: translate.OutcomeToolError}},
-			{"task", translate.Answer{Outcome: translate.OutcomeTask, Task: translate.Working}},
+			{"task", translate.Answer{Outcome: translate.OutcomeTask, Task: translate.Working, TaskID: `"7"`}},
 			{"asks", translate.Answer{Outcome: translate.OutcomeInputRequired}},
 			{"refuses", translate.Answer{Outcome: translate.OutcomeError, Code: -32602, Message: "no such tool"}},
 			{"waits", translate.Answer{Outcome: translate.OutcomeGone}},
