@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -123,13 +124,11 @@ func (k *checked) finish() {
 	for what, n := range k.peers {
 		k.t.Logf("%d times %s", n, what)
 	}
-	for i, f := range k.ours {
+	ours := slices.DeleteFunc(slices.Clone(k.ours), func(f check.Finding) bool { return f.Severity == check.Note })
+	for i, f := range ours {
 		if i == 20 {
-			k.t.Errorf("and %d more", len(k.ours)-i)
+			k.t.Errorf("and %d more", len(ours)-i)
 			return
-		}
-		if f.Severity == check.Note {
-			continue
 		}
 		k.t.Errorf("line %d: %s %s: %s (see %d)\n\t%s\n\t%s", f.Line, f.Severity, f.Rule.ID, f.Message, f.See, k.records[f.Line], strings.TrimSpace(k.records[f.See]))
 	}

@@ -22,7 +22,7 @@ import (
 func TestRouteCost(t *testing.T) {
 	routes, rounds, each := 50, 3, 10
 	if os.Getenv("TASKBRIDGE_E2E") == "full" {
-		routes, rounds, each = 1000, 101, 100
+		routes, rounds, each = 1000, 2001, 5
 	}
 	server := peer(t, peers.NewModernServer(peers.ServerOptions{}))
 	config := func(n int) string {
