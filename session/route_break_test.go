@@ -2,7 +2,9 @@ package session_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -135,4 +137,54 @@ func TestRouteListCursorOfAnotherRoute(t *testing.T) {
 			}
 		}, a, b)
 	}
+}
+
+// Where the session a client has is gone, a part of it at another server is no
+// session of the client's.
+func TestRoutePartIsNoSession(t *testing.T) {
+	for _, e := range eras {
+		a, b := newRouteServer("a", e.a), newRouteServer("b", e.b)
+		routed(t, func(t *testing.T, rig *routeRig) {
+			rig.on("a")
+			first := rig.legacy("ann")
+			id := first.newTask()
+			rig.on("b")
+			c := rig.legacy("ann")
+			if r := c.get(id); r.result("taskId") != id {
+				t.Fatalf("%s: %s", e.name, r.raw())
+			}
+			key := fmt.Sprintf("u/r/b/%p/op/session:%s", b, c.session)
+			if err := rig.store.Delete(t.Context(), key, session.Any); err != nil {
+				t.Fatal(err)
+			}
+			rig.route.Forget()
+			if _, err := rig.store.Get(t.Context(), key); err == nil {
+				t.Fatal("the session is still there")
+			}
+			for _, r := range []routeReply{c.do("tools/call", `{"name":"t","arguments":{"do":"who"}}`), c.get(id), c.finish(c.verb(http.MethodDelete, ""))} {
+				if r.out.Status != http.StatusNotFound {
+					t.Errorf("%s: %d %s", e.name, r.out.Status, r.raw())
+				}
+			}
+		}, a, b)
+	}
+}
+
+// One listen makes a bounded number of requests to servers, however many ids it
+// names that nobody knows.
+func TestRouteListenLooks(t *testing.T) {
+	a, b := newRouteServer("a", translate.Modern), newRouteServer("b", translate.Modern)
+	routed(t, func(t *testing.T, rig *routeRig) {
+		c := rig.modern("ann")
+		ids := make([]string, 1000)
+		for i := range ids {
+			ids[i] = fmt.Sprintf("%q", fmt.Sprint("guess ", i))
+		}
+		s := c.start("subscriptions/listen", `{"notifications":{"taskIds":[`+strings.Join(ids, ",")+`]}}`)
+		defer s.Gone()
+		synctest.Wait()
+		if got := a.sawMethod("tasks/get") + b.sawMethod("tasks/get"); got == 0 || got > 64 {
+			t.Errorf("servers were asked %d times", got)
+		}
+	}, a, b)
 }

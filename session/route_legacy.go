@@ -20,8 +20,16 @@ func (rt *Route) legacy(ctx context.Context, t *routeTable, in Inbound, s *Clien
 		return
 	}
 	home, sess := rt.home(t, in.Caller.Session)
+	if home == nil && in.Caller.Session != "" {
+		if rt.isClosed(t.all[0], in, s) {
+			return
+		}
+		// None may take a part of the session that is still there for all of it.
+		t.all[0].refuse(in, s, refusal(translate.Legacy, messageID(m), translate.CondUnknownSession, unknownSession, nil))
+		return
+	}
 	if home == nil {
-		rt.lead(ctx, t.all[0], in, s) // refused there
+		rt.lead(ctx, t.all[0], in, s) // a ping, or refused there
 		return
 	}
 	if sess == nil || sess.Phase != sessionReady || sess.Principal != in.Caller.Principal {

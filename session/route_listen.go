@@ -20,6 +20,10 @@ type listenPart struct {
 	over  bool
 }
 
+// maxListenLooks bounds the ids of one listen that servers are asked about: the
+// caller's one request becomes as many to each.
+const maxListenLooks = 32
+
 // maxListenHeld bounds what is kept of the parts until all were acknowledged.
 const maxListenHeld = 256
 
@@ -41,13 +45,20 @@ func (rt *Route) listenParts(ctx context.Context, t *routeTable, in Inbound) (pa
 			part(pick).rest = true
 		}
 	}
-	n := 0
+	ctx, cancel := context.WithTimeout(ctx, guestPatience)
+	defer cancel()
+	n, looks := 0, 0
 	for v := range filter.Get("taskIds").Elems() {
 		id, _ := v.Str()
 		if n++; n > maxListenTasks {
 			break
 		}
-		if u := rt.ownerOf(ctx, t, nil, nil, in, id); u != nil {
+		u := rt.known(t, in.Caller, id)
+		if u == nil && looks < maxListenLooks {
+			looks++
+			u = rt.ownerOf(ctx, t, nil, nil, in, id)
+		}
+		if u != nil {
 			p := part(u)
 			p.ids = append(p.ids, id)
 		}

@@ -79,17 +79,19 @@ func (rt *Route) fromBefore(t *routeTable, f translate.Fact) *member {
 // ownerOf is the member whose task an id is, a handle's or a server's own; nil:
 // none that is known. home and sess are of a legacy client.
 func (rt *Route) ownerOf(ctx context.Context, t *routeTable, home *member, sess *legacySession, in Inbound, id string) *member {
-	owner := taskPrincipal(in.Caller)
-	if u := rt.taskOwner(t, owner, id); u != nil {
-		return u
-	}
-	if !rt.bareTask(t, in.Caller, id) {
-		return nil
-	}
-	if u := rt.remembered(t, owner, id); u != nil {
+	if u := rt.known(t, in.Caller, id); u != nil || !rt.bareTask(t, in.Caller, id) {
 		return u
 	}
 	return rt.lookFor(ctx, t, home, sess, in, id)
+}
+
+// known is ownerOf without asking the servers.
+func (rt *Route) known(t *routeTable, c Caller, id string) *member {
+	owner := taskPrincipal(c)
+	if u := rt.taskOwner(t, owner, id); u != nil || !rt.bareTask(t, c, id) {
+		return u
+	}
+	return rt.remembered(t, owner, id)
 }
 
 // taskOwner is the member whose task a handle is; nil: it is none of this

@@ -119,7 +119,7 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 	sess := new(legacySession)
 	if len(in.Caller.Session) > 128 || !r.load(sessionOp(in.Caller.Session), sess) ||
 		sess.Phase != sessionReady || sess.Principal != in.Caller.Principal {
-		r.refuse(s, translate.Legacy, m, translate.CondUnknownSession, "unknown session; send initialize again")
+		r.refuse(s, translate.Legacy, m, translate.CondUnknownSession, unknownSession)
 		return
 	}
 	s.seen.of(sess)
@@ -144,6 +144,9 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 	}
 	r.bridgeLegacy(ev, s)
 }
+
+// unknownSession is said of unknown, ended and foreign sessions alike.
+const unknownSession = "unknown session; send initialize again"
 
 // openSession: a legacy client's initialize. Its session is counted before it
 // is there, so that many at once do not pass the limit; a part of one that is
