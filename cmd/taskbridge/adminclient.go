@@ -233,7 +233,7 @@ func adminFailure(base, address string, status int, raw []byte) error {
 	}
 	f := &failure{code: exitFailed, name: "failed", status: status, url: base}
 	if json.Unmarshal(raw, &said) == nil && said.Error.Message != "" {
-		f.name, f.err = said.Error.Code, errors.New(said.Error.Message)
+		f.name, f.err = said.Error.Code, problems(said.Error.Message)
 	}
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:

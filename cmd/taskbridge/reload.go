@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -29,6 +30,7 @@ type reloader struct {
 	current *settings
 	ok      bool // what was last read is what runs
 	at      time.Time
+	read    [sha256.Size]byte // the file, just before it was last read
 }
 
 func newReloader(a *app, f *serveFlags, fs *pflag.FlagSet, c *settings, b *bridge, m notifier) *reloader {
@@ -39,6 +41,9 @@ func newReloader(a *app, f *serveFlags, fs *pflag.FlagSet, c *settings, b *bridg
 	if r.file != "" {
 		c.metrics.watchReloads(r.last)
 	}
+	if r.file != "" && r.file != "-" {
+		r.read = contents(r.file)
+	}
 	return r
 }
 
@@ -47,6 +52,14 @@ func (r *reloader) last() (ok bool, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ok, r.at
+}
+
+// lastRead are the contents of the file when it was last read, by whatever
+// asked for it.
+func (r *reloader) lastRead() [sha256.Size]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.read
 }
 
 // settings are those that run.
@@ -67,6 +80,12 @@ var errStdin = errors.New("the configuration came from standard input and cannot
 func (r *reloader) reload(ctx context.Context, why string) error {
 	r.running.Lock()
 	defer r.running.Unlock()
+	if r.file != "" && r.file != "-" {
+		now := contents(r.file)
+		r.mu.Lock()
+		r.read = now
+		r.mu.Unlock()
+	}
 	err := r.try(ctx)
 	if r.file == "" || r.file == "-" {
 		r.bridge.log.Info("nothing is reloaded", "because", why, "err", err)
@@ -142,7 +161,7 @@ func fixed(old, next *settings) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return errors.New(strings.Join(lines, "\n"))
+	return problems(strings.Join(lines, "\n"))
 }
 
 func fixedListeners(old, next *settings, refuse func(setting string, l *listenerConfig, what string)) {

@@ -305,6 +305,19 @@ func TestReload_File(t *testing.T) {
 	}
 }
 
+// TestReload_PutBack: a mistake that was read by command, and put right before
+// the watch had looked, is over: what is on disk runs.
+func TestReload_PutBack(t *testing.T) {
+	good := fmt.Sprintf("listen: 127.0.0.1:0\nroutes:\n  - upstream: %q\n", peer(t, peers.NewModernServer(peers.ServerOptions{})))
+	f := startFile(t, good)
+	defer f.watch()()
+	if err := f.put("routes: ["); err == nil {
+		t.Fatal("a bad file was put to work")
+	}
+	writeConfig(t, f.name, good)
+	eventually(t, "the file is read again", func() bool { ok, _ := f.last(); return ok })
+}
+
 // TestAdmin_Fleet: routes and servers seen and changed from the admin address.
 func TestAdmin_Fleet(t *testing.T) {
 	old, next := peers.NewLegacyServer(peers.ServerOptions{}), peers.NewModernServer(peers.ServerOptions{})
@@ -355,8 +368,8 @@ func TestAdmin_Fleet(t *testing.T) {
 	if got := admin(exitOK, "reload"); got != file+" is at work\n" {
 		t.Errorf("reload: %q", got)
 	}
-	writeConfig(t, file, text+"nonsense: 1\n")
-	if got := admin(exitFailed, "reload"); !strings.Contains(got, "nothing has changed: "+file+":9:1: nonsense: ") {
+	writeConfig(t, file, text+"nonsense: 1\nrubbish: 2\n")
+	if got := admin(exitFailed, "reload"); !strings.Contains(got, "nothing has changed: "+file+":9:1: nonsense: ") || !strings.Contains(got, "\n  "+file+":10:1: rubbish: ") {
 		t.Errorf("reload of a bad file: %q", got)
 	}
 	if got := admin(exitOK, "status"); !strings.Contains(got, "what is there now was refused") {

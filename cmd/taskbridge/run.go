@@ -34,6 +34,27 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
+// shown is the error for people. What is wrong with a file stands on a line for
+// each problem, indented so that no text in an error looks like a message of
+// ours.
+func (f *failure) shown() string {
+	_, file := errors.AsType[configError](f.err)
+	_, told := errors.AsType[problems](f.err)
+	if !file && !told {
+		return showText(f.Error(), maxShownError)
+	}
+	lines := strings.Split(f.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = showText(line, maxShownError)
+	}
+	return strings.Join(lines, "\n  ")
+}
+
+// problems are what is wrong with a configuration file, a line each, as text.
+type problems string
+
+func (p problems) Error() string { return string(p) }
+
 // usagef is an error in what the user wrote.
 func usagef(format string, args ...any) error {
 	return &failure{code: exitUsage, name: "usage", err: fmt.Errorf(format, args...)}
@@ -125,7 +146,7 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		a.reportJSON(f)
 		return f.code
 	}
-	fmt.Fprintf(a.stderr, "taskbridge: %s\n", showText(f.Error(), maxShownError))
+	fmt.Fprintf(a.stderr, "taskbridge: %s\n", f.shown())
 	if f.name == "usage" && cmd != nil && cmd.HasParent() {
 		fmt.Fprintf(a.stderr, "See %s --help.\n", cmd.CommandPath())
 	}

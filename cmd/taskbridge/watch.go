@@ -49,7 +49,6 @@ func (r *reloader) watchTarget(w *fsnotify.Watcher) {
 }
 
 func (r *reloader) follow(w *fsnotify.Watcher) {
-	last := contents(r.file)
 	quiet := time.NewTimer(settleTime) // once: it may have changed since it was read
 	defer quiet.Stop()
 	for {
@@ -67,10 +66,9 @@ func (r *reloader) follow(w *fsnotify.Watcher) {
 			quiet.Reset(settleTime) // events may have been lost
 		case <-quiet.C:
 			now := contents(r.file)
-			if now == last || now == none {
+			if now == r.lastRead() || now == none {
 				continue
 			}
-			last = now
 			r.watchTarget(w)
 			_ = r.reload(context.Background(), "the file changed") // it is in the log
 		}
