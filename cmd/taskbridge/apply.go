@@ -206,6 +206,12 @@ func (b *bridge) seeOff(r *route) {
 		if !b.isLeaving(r) {
 			return // it came back
 		}
+		b.mu.Lock()
+		back := b.leaving[r.name] != r
+		b.mu.Unlock()
+		if back { // or it left again, and another looks at it
+			return
+		}
 		if !r.over() {
 			continue
 		}

@@ -41,9 +41,7 @@ func newReloader(a *app, f *serveFlags, fs *pflag.FlagSet, c *settings, b *bridg
 	if r.file != "" {
 		c.metrics.watchReloads(r.last)
 	}
-	if r.file != "" && r.file != "-" {
-		r.read = contents(r.file)
-	}
+	r.read = c.read
 	return r
 }
 

@@ -318,6 +318,45 @@ func TestReload_PutBack(t *testing.T) {
 	eventually(t, "the file is read again", func() bool { ok, _ := f.last(); return ok })
 }
 
+// TestReload_FileGone: a change between the first reading and the watch is seen;
+// a file that stays away, or is something else, is said to be no good, and good
+// again once it is back as it was.
+func TestReload_FileGone(t *testing.T) {
+	up := peer(t, peers.NewModernServer(peers.ServerOptions{}))
+	text := func(path string) string {
+		return fmt.Sprintf("listen: 127.0.0.1:0\nroutes:\n  - {path: %s, upstream: %q}\n", path, up)
+	}
+	f := startFile(t, text("/one"))
+	writeConfig(t, f.name, text("/two"))
+	defer f.watch()()
+	there := func() bool {
+		status, _, _ := ask(t, http.MethodPost, f.root+"/two", modernHeader, discoverCall)
+		return status == 200
+	}
+	good := func(want bool) func() bool {
+		return func() bool { ok, _ := f.last(); return ok == want }
+	}
+	eventually(t, "the file as it was when the watch began", there)
+	for what, spoil := range map[string]func() error{
+		"a directory": func() error { return os.Mkdir(f.name, 0o700) },
+		"nothing":     func() error { return nil },
+	} {
+		if err := os.Remove(f.name); err != nil {
+			t.Fatal(err)
+		}
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "a word on "+what, good(false))
+		if !there() {
+			t.Errorf("%s: what ran does not any more", what)
+		}
+		_ = os.Remove(f.name)
+		writeConfig(t, f.name, text("/two"))
+		eventually(t, "good again after "+what, good(true))
+	}
+}
+
 // TestAdmin_Fleet: routes and servers seen and changed from the admin address.
 func TestAdmin_Fleet(t *testing.T) {
 	old, next := peers.NewLegacyServer(peers.ServerOptions{}), peers.NewModernServer(peers.ServerOptions{})

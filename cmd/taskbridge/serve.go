@@ -285,6 +285,7 @@ func (f *serveFlags) load(a *app, fs *pflag.FlagSet) (*settings, error) {
 		return f.check(a, fs)
 	}
 	var failed error
+	read := contents(f.config)
 	file, problems := config.Load(f.config, a.stdin, os.LookupEnv, func(file *config.File) { failed = f.override(fs, file) })
 	if failed != nil {
 		return nil, failed
@@ -294,6 +295,7 @@ func (f *serveFlags) load(a *app, fs *pflag.FlagSet) (*settings, error) {
 	}
 	s, err := f.fromFile(a, file, fileNaming{flagNaming{fs}, file})
 	if err == nil {
+		s.read = read
 		err = f.checkProcess(fs, s)
 	}
 	return s, err

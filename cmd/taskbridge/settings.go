@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"crypto/sha256"
+	"time"
+)
 
 // settings are all a serve command runs with, whether they came from flags or
 // from a file. They have been checked.
@@ -10,4 +13,6 @@ type settings struct {
 	logs         logFlags
 	drainTimeout time.Duration
 	say          naming
+	// read is the file before it was read, so that no change after that is missed.
+	read [sha256.Size]byte
 }

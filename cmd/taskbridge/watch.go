@@ -49,6 +49,7 @@ func (r *reloader) watchTarget(w *fsnotify.Watcher) {
 }
 
 func (r *reloader) follow(w *fsnotify.Watcher) {
+	absent := 0
 	quiet := time.NewTimer(settleTime) // once: it may have changed since it was read
 	defer quiet.Stop()
 	for {
@@ -66,7 +67,14 @@ func (r *reloader) follow(w *fsnotify.Watcher) {
 			quiet.Reset(settleTime) // events may have been lost
 		case <-quiet.C:
 			now := contents(r.file)
-			if now == r.lastRead() || now == none {
+			if absent++; now != none {
+				absent = 0
+			}
+			if now == r.lastRead() {
+				continue
+			}
+			if now == none && absent < maxAbsent {
+				quiet.Reset(settleTime)
 				continue
 			}
 			r.watchTarget(w)
@@ -75,7 +83,11 @@ func (r *reloader) follow(w *fsnotify.Watcher) {
 	}
 }
 
-// none are the contents of a file that is not there: it is about to be replaced.
+// maxAbsent is how often a file may not be there, or not be readable, before
+// that is said: it may be about to be replaced.
+const maxAbsent = 5
+
+// none are the contents of a file that cannot be read.
 var none [sha256.Size]byte
 
 func contents(name string) [sha256.Size]byte {
