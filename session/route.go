@@ -37,8 +37,9 @@ type Route struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	life   sync.Mutex // protects over
+	life   sync.Mutex // protects the fields below
 	over   bool
+	ending map[string]chan struct{} // members being closed, by memberKey
 
 	table  atomic.Pointer[routeTable]
 	update sync.Mutex // one change of the table at a time
@@ -164,6 +165,7 @@ func (rt *Route) Update(ups []RouteUpstream) error {
 	for i, u := range ups {
 		m := old.find(u.Name, u.Key)
 		if m == nil {
+			rt.waitEnd(memberKey(u.Name, u.Key))
 			if m, err = rt.newMember(u); err != nil {
 				for _, f := range fresh {
 					f.end()

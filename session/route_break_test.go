@@ -188,3 +188,38 @@ func TestRouteListenLooks(t *testing.T) {
 		}
 	}, a, b)
 }
+
+// A server that left and is over leaves nothing: no counts against its callers,
+// no records.
+func TestRouteLeavesNothing(t *testing.T) {
+	for _, era := range []translate.Era{translate.Modern, translate.Legacy} {
+		a, b := newRouteServer("a", era), newRouteServer("b", translate.Modern)
+		routed(t, func(t *testing.T, rig *routeRig) {
+			for range 5 {
+				s := newRouteServer("a", era)
+				rig.update(rig.up(s, 1), rig.ups[1])
+				rig.on("a")
+				l, m := rig.legacy("ann"), rig.modern("ann")
+				idl, idm := l.newTask(), m.newTask()
+				s.finish("1")
+				s.finish("2")
+				time.Sleep(5 * time.Second)
+				l.do("tasks/result", `{"taskId":"`+idl+`"}`)
+				m.get(idm)
+				l.delete()
+			}
+			rig.update(rig.ups[1])
+			time.Sleep(48 * time.Hour)
+			synctest.Wait()
+			if rig.closed["a"] != 6 {
+				t.Errorf("%v: %d of 6 are closed", era, rig.closed["a"])
+			}
+			for _, prefix := range []string{"counts/", "u/r/a/"} {
+				list, err := rig.store.List(t.Context(), prefix, "", 10)
+				if err != nil || len(list) > 0 {
+					t.Errorf("%v: %d are left, %v: %+v", era, len(list), err, list)
+				}
+			}
+		}, a, b)
+	}
+}

@@ -354,7 +354,38 @@ func (rt *Route) sweep() {
 		t.all = slices.DeleteFunc(slices.Clone(t.all), without)
 		rt.table.Store(&t)
 		rt.log.Info("an upstream that is no longer configured is closed: it has nothing left", "route", rt.name, "upstream", m.name)
-		rt.later(func(context.Context) { m.end() })
+		rt.endFor(m)
+	}
+}
+
+func memberKey(name, key string) string { return name + "\x00" + key }
+
+// endFor closes a member nothing is led to any more, for good.
+func (rt *Route) endFor(m *member) {
+	key, done := memberKey(m.name, m.key), make(chan struct{})
+	rt.life.Lock()
+	if rt.ending == nil {
+		rt.ending = map[string]chan struct{}{}
+	}
+	rt.ending[key] = done
+	rt.life.Unlock()
+	rt.later(func(ctx context.Context) {
+		m.end()
+		m.runner.dissolve(context.WithoutCancel(ctx))
+		rt.life.Lock()
+		delete(rt.ending, key)
+		rt.life.Unlock()
+		close(done)
+	})
+}
+
+// waitEnd waits until what had the same records is closed.
+func (rt *Route) waitEnd(key string) {
+	rt.life.Lock()
+	done := rt.ending[key]
+	rt.life.Unlock()
+	if done != nil {
+		<-done
 	}
 }
 

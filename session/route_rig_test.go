@@ -67,7 +67,7 @@ func (rig *routeRig) up(s *routeServer, weight int, pins ...session.Pin) session
 	return session.RouteUpstream{Name: name, Show: show, Key: fmt.Sprintf("%p", s), Weight: weight, Pins: pins, Policy: rig.policy,
 		Start: func() (*session.Runner, func(), error) {
 			r, err := session.New(session.Options{Store: session.PrefixStore(rig.store, fmt.Sprintf("u/%s/%p/", name, s)), Dialer: s, Faces: s, Handles: rig.handles,
-				Upstream: name, Policy: rig.policy, Process: rig.proc, Credentials: creds, Logger: rig.logger()})
+				Counts: session.PrefixStore(rig.store, "counts/"), Upstream: name, Policy: rig.policy, Process: rig.proc, Credentials: creds, Logger: rig.logger()})
 			rig.mu.Lock()
 			rig.started = append(rig.started, r)
 			rig.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -239,4 +240,49 @@ func detachedCall(_ OpID, state []byte) bool {
 		Gone   bool
 	}
 	return json.Unmarshal(state, &call) == nil && (call.Stream == "" || call.Gone)
+}
+
+// dissolveFor bounds the removal of what a runner kept.
+const dissolveFor = 30 * time.Second
+
+// dissolve gives back what a closed runner counted for callers, and removes its
+// records: nothing will be led to it any more. Its store is its own.
+func (r *Runner) dissolve(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, dissolveFor)
+	defer cancel()
+	for after := ""; ; {
+		list, err := r.store.List(ctx, "", after, 256)
+		if err != nil || len(list) == 0 {
+			return
+		}
+		for _, e := range list {
+			after = e.Key
+			kind, limit := countedIn(e)
+			if r.store.Delete(ctx, e.Key, Any) == nil && limit != "" {
+				r.addUntil(ctx, countKey(kind+"/"+limit), -1)
+				r.addUntil(ctx, countKey(kind), -1)
+			}
+		}
+	}
+}
+
+// countedIn says what a record is counted as, and for whom.
+func countedIn(e Entry) (kind, limit string) {
+	op, ok := strings.CutPrefix(e.Key, opKey(""))
+	if !ok {
+		return "", ""
+	}
+	switch OpID(op).Kind() {
+	case "ltask", "mtask":
+		kind = countTasks
+	case "pool":
+		kind = countUpstreams
+	default:
+		return "", ""
+	}
+	var s struct{ Limit string }
+	if json.Unmarshal(e.Value, &s) != nil {
+		return "", ""
+	}
+	return kind, s.Limit
 }

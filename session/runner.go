@@ -487,9 +487,12 @@ func (r *Runner) nextID(sequence string) int64 {
 
 // add moves a counter and returns what it then is; a record that says zero is
 // no record.
-func (r *Runner) add(key string, n int64) int64 {
-	for r.ctx.Err() == nil {
-		entry, err := r.counts.Get(r.ctx, key)
+func (r *Runner) add(key string, n int64) int64 { return r.addUntil(r.ctx, key, n) }
+
+// addUntil is add that goes on while ctx does.
+func (r *Runner) addUntil(ctx context.Context, key string, n int64) int64 {
+	for ctx.Err() == nil {
+		entry, err := r.counts.Get(ctx, key)
 		now := int64(0)
 		version := Absent
 		if err == nil {
@@ -498,12 +501,12 @@ func (r *Runner) add(key string, n int64) int64 {
 		}
 		now = max(now+n, 0)
 		if now == 0 {
-			if version == Absent || r.counts.Delete(r.ctx, key, version) == nil {
+			if version == Absent || r.counts.Delete(ctx, key, version) == nil {
 				return 0
 			}
 			continue
 		}
-		if _, err := r.counts.Put(r.ctx, key, intRaw(now), version); err == nil {
+		if _, err := r.counts.Put(ctx, key, intRaw(now), version); err == nil {
 			return now
 		}
 	}
