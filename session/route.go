@@ -365,6 +365,16 @@ func (rt *Route) Close() error {
 	return nil
 }
 
+// Dissolve is Close for a Route that is over and will not come back as it was:
+// what its runners counted for callers is given back, their records are removed.
+func (rt *Route) Dissolve() error {
+	err := rt.Close()
+	for _, m := range rt.table.Load().all {
+		m.runner.dissolve(context.Background())
+	}
+	return err
+}
+
 // Forget is Runner.Forget of all runners, and of what the Route knows of them.
 func (rt *Route) Forget() {
 	rt.bound.Purge()

@@ -189,6 +189,29 @@ func TestRouteListenLooks(t *testing.T) {
 	}, a, b)
 }
 
+// So does a route that is over.
+func TestRouteDissolve(t *testing.T) {
+	for _, era := range []translate.Era{translate.Modern, translate.Legacy} {
+		routed(t, func(t *testing.T, rig *routeRig) {
+			c := rig.modern("ann")
+			c.newTask()
+			if c.era = translate.Legacy; era == translate.Modern {
+				c.open()
+				c.newTask()
+			}
+			if err := rig.route.Dissolve(); err != nil {
+				t.Fatal(err)
+			}
+			for _, prefix := range []string{"counts/tasks", "counts/upstreams", "u/r/a/"} {
+				list, err := rig.store.List(t.Context(), prefix, "", 10)
+				if err != nil || len(list) > 0 {
+					t.Errorf("%v: %d are left, %v: %+v", era, len(list), err, list)
+				}
+			}
+		}, newRouteServer("a", era))
+	}
+}
+
 // A server that left and is over leaves nothing: no counts against its callers,
 // no records.
 func TestRouteLeavesNothing(t *testing.T) {

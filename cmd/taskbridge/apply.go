@@ -222,11 +222,11 @@ func (b *bridge) seeOff(r *route) {
 			delete(b.leaving, r.name)
 		}
 		b.mu.Unlock()
-		b.changing.Unlock()
-		if mine {
-			_ = r.hub.Close()
+		if mine { // before another of its name begins with the same records
+			_ = r.hub.Dissolve()
 			b.log.Info("a route that was taken out is over", "route", r.name)
 		}
+		b.changing.Unlock()
 		return
 	}
 }
@@ -237,7 +237,8 @@ func (b *bridge) isLeaving(r *route) bool {
 	return b.leaving[r.name] == r
 }
 
-// over: nothing is under way at any server of the route.
+// over: nothing is under way at any server of the route, and nothing kept for
+// callers to fetch.
 func (r *route) over() bool {
-	return !slices.ContainsFunc(r.hub.Status(), func(s session.UpstreamStatus) bool { return !s.Empty })
+	return !slices.ContainsFunc(r.hub.Status(), func(s session.UpstreamStatus) bool { return !s.Empty || s.Kept > 0 })
 }
