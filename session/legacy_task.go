@@ -20,7 +20,8 @@ type legacyTask struct {
 	// ServerID is empty while only we know the task.
 	ServerID string `json:",omitempty"`
 	Call     OpID   `json:",omitempty"` // the call that runs under a handle of ours
-	// Task is the legacy Task as last shown, Status its status.
+	// Task is the legacy Task as last shown, its taskId left empty (shown), Status
+	// its status.
 	Task   []byte `json:",omitempty"`
 	Meta   []byte `json:",omitempty"` // what the server said beside the task
 	Status string `json:",omitempty"`
@@ -58,6 +59,14 @@ type legacyTask struct {
 }
 
 func (t *legacyTask) handle(x *Exec) string { return string(x.ID[len("ltask:"):]) }
+
+// shown is the Task with its id, which is not kept twice: there are many tasks.
+func (t *legacyTask) shown(x *Exec) []byte {
+	if len(t.Task) == 0 {
+		return nil
+	}
+	return translate.WithTaskID(translate.ParseResult(t.Task), t.handle(x))
+}
 
 func heldKey(handle string) string { return "held/" + handle }
 
@@ -172,7 +181,7 @@ func (t *legacyTask) told(x *Exec, ev Event) {
 // no payload and no questions yet, so it is shown working and looked at.
 func (t *legacyTask) seed(x *Exec, task jsonrpc.Value) {
 	t.Status = translate.Working
-	t.Task = translate.TaskToLegacy(task, translate.TaskView{ID: t.handle(x), Status: t.Status, Created: t.Born})
+	t.Task = translate.TaskToLegacy(task, translate.TaskView{Status: t.Status, Created: t.Born})
 	t.pace(x, task)
 	t.remember(x)
 }
@@ -218,7 +227,7 @@ func (t *legacyTask) born(x *Exec, b taskBirth) {
 
 func (t *legacyTask) minted(x *Exec, b taskBirth) {
 	t.Born = b.Born
-	t.Task = mintedTask(x, t.handle(x), b.TTL, b.Born)
+	t.Task = mintedTask(x, "", b.TTL, b.Born)
 	t.Interval = x.Policy.PollDefault.Milliseconds()
 	t.common(x, b)
 }
@@ -358,10 +367,10 @@ func (t *legacyTask) answerGets(x *Exec) {
 	t.Gets = nil
 	for _, w := range gets {
 		if w.Op != "" {
-			x.Do(Tell{To: w.Op, Name: "shown", Data: mustJSON(shownTask{t.handle(x), t.Task})})
+			x.Do(Tell{To: w.Op, Name: "shown", Data: mustJSON(shownTask{t.handle(x), t.shown(x)})})
 			continue
 		}
-		x.reply(w.Stream, jsonrpc.NewResult(w.id(), translate.WithMeta(t.Task, t.Meta)))
+		x.reply(w.Stream, jsonrpc.NewResult(w.id(), translate.WithMeta(t.shown(x), t.Meta)))
 	}
 }
 

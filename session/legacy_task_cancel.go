@@ -34,7 +34,7 @@ func (t *legacyTask) cancel(x *Exec, w waiter) {
 	}
 	if t.ServerID == "" {
 		t.endWith(x, translate.Cancelled, nil)
-		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.Task))
+		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.shown(x)))
 		return
 	}
 	t.Cancels = append(t.Cancels, w)

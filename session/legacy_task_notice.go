@@ -70,7 +70,7 @@ func (t *legacyTask) notice(x *Exec, was string) {
 		return
 	}
 	if get := t.getStream(x); get != "" {
-		x.Do(Send{Stream: get, Out: Out{Raw: jsonrpc.NewNotification("notifications/tasks/status", t.Task)}})
+		x.Do(Send{Stream: get, Out: Out{Raw: jsonrpc.NewNotification("notifications/tasks/status", t.shown(x))}})
 	}
 }
 

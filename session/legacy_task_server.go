@@ -82,7 +82,7 @@ func (t *legacyTask) troubled(x *Exec, rpcError []byte) {
 	t.Gets, t.Cancels = nil, nil
 	for _, w := range append(gets, cancels...) {
 		if w.Op != "" {
-			x.Do(Tell{To: w.Op, Name: "shown", Data: mustJSON(shownTask{t.handle(x), t.Task})})
+			x.Do(Tell{To: w.Op, Name: "shown", Data: mustJSON(shownTask{t.handle(x), t.shown(x)})})
 			continue
 		}
 		x.reply(w.Stream, errorWith(w.id(), rpcError))
@@ -145,7 +145,7 @@ func (t *legacyTask) absorbTask(x *Exec, task jsonrpc.Value) {
 	p := translate.PayloadOf(task)
 	payload, rpcError := translate.ParseResult(p.Result), translate.ParseResult(p.Error)
 	shown := translate.LegacyStatus(status, translate.IsError(payload), x.Policy.ToolErrorsCompleted)
-	view := translate.TaskView{ID: t.handle(x), Status: shown, Created: t.Born}
+	view := translate.TaskView{Status: shown, Created: t.Born}
 	serverText, _ := task.Get("statusMessage").Str()
 	if shown == translate.Failed {
 		view.Message = translate.FailureText(payload, jsonrpc.Value{})
@@ -263,7 +263,7 @@ func (t *legacyTask) answerCancels(x *Exec) {
 	}
 	t.endWith(x, translate.Cancelled, nil)
 	for _, w := range cancels {
-		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.Task))
+		x.reply(w.Stream, jsonrpc.NewResult(w.id(), t.shown(x)))
 	}
 }
 

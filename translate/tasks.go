@@ -482,6 +482,13 @@ func FailureText(result, rpcError jsonrpc.Value) string {
 	return text
 }
 
+// WithTaskID gives a Task its taskId.
+func WithTaskID(task jsonrpc.Value, id string) []byte {
+	e := task.Edit()
+	setMember(e, task, "taskId", jsonrpc.Quote(id))
+	return e.Bytes()
+}
+
 // Restate writes status, statusMessage (empty: kept) and, where updated is not
 // empty, lastUpdatedAt over on a legacy Task that was shown before.
 func Restate(task jsonrpc.Value, status, message, updated string) []byte {

@@ -40,11 +40,11 @@ type Peer struct {
 
 // Observer implements session.Observer and session.ExchangeObserver.
 type Observer struct {
-	o                Options
-	tracer           trace.Tracer // nil: no spans
-	served, asked    metric.Float64Histogram
-	tools, resources bounded
-	format           propagation.TraceContext
+	o             Options
+	tracer        trace.Tracer // nil: no spans
+	served, asked metric.Float64Histogram
+	tools         bounded
+	format        propagation.TraceContext
 }
 
 var (

@@ -195,7 +195,7 @@ func (g *rig) span(kind trace.SpanKind, name string) sdktrace.ReadOnlySpan {
 func attributes(list []attribute.KeyValue) map[string]string {
 	out := map[string]string{}
 	for _, a := range list {
-		out[string(a.Key)] = a.Value.Emit()
+		out[string(a.Key)] = a.Value.String()
 	}
 	return out
 }
