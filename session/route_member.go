@@ -43,7 +43,7 @@ type member struct {
 // Health says when an upstream gets no new work for a while. The zero value
 // takes the defaults named beside the members; FailAfter < 0: never.
 type Health struct {
-	// FailAfter exchanges in a row that could not begin, or began with a 5xx,
+	// FailAfter exchanges in a row that could not begin, or began with 502, 503 or 504,
 	// eject an upstream. 5.
 	FailAfter int
 	// EjectFor is how long it gets none, twice as long each time it fails again
@@ -163,7 +163,7 @@ func (m *member) heard(ok bool) {
 	}
 	pause := min(m.rules.EjectFor<<min(m.ejected, 10), maxEject)
 	m.ejected, m.until = m.ejected+1, now.Add(pause)
-	m.rt.log.Warn("an upstream gets no new work: it cannot be reached or answers with 5xx", "route", m.rt.name, "upstream", m.name, "failures", m.fails, "for", pause)
+	m.rt.log.Warn("an upstream gets no new work: it cannot be reached or is unavailable", "route", m.rt.name, "upstream", m.name, "failures", m.fails, "for", pause)
 }
 
 // lookSoon has the server looked at again and again while that is configured.

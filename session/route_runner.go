@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"time"
 
@@ -27,23 +28,37 @@ type routeHooks struct {
 }
 
 // judge tells the Route whether the server is there: no connection, its process
-// gone, or a 5xx says no; any other word says yes. What our own side broke off
-// says nothing.
+// gone, or a 502, 503 or 504 says no; any other word says yes, but for a 5xx of
+// another kind, which says nothing: a caller who knows what makes a server fail
+// must not have it taken away from all others. Nor does what our own side broke
+// off.
 func (r *Runner) judge(ctx context.Context, stream Stream, err error) {
 	if r.hooks.health == nil {
 		return
 	}
 	if err == nil {
-		env := stream.Envelope()
-		r.hooks.health(env == nil || env.Status < 500)
+		status := http.StatusOK
+		if env := stream.Envelope(); env != nil {
+			status = env.Status
+		}
+		r.judgeStatus(status)
 		return
 	}
 	d, ok := errors.AsType[*DialError](err)
 	switch {
 	case !ok || ctx.Err() != nil:
-	case d.Fail == FailUnreachable, d.Fail == FailProcess, d.Status >= 500:
+	case d.Fail == FailUnreachable, d.Fail == FailProcess:
 		r.hooks.health(false)
 	case d.Status != 0:
+		r.judgeStatus(d.Status)
+	}
+}
+
+func (r *Runner) judgeStatus(status int) {
+	switch {
+	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+		r.hooks.health(false)
+	case status < 500:
 		r.hooks.health(true)
 	}
 }

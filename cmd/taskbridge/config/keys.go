@@ -147,7 +147,7 @@ var pinKeys = []key[Pins]{
 }
 
 var healthKeys = []key[Health]{
-	row("fail-after", integer(0, 1000), func(h *Health) *int { return &h.FailAfter }, "5", "Exchanges in a row that cannot begin, or begin with a 5xx, before it gets no new work; 0 never."),
+	row("fail-after", integer(0, 1000), func(h *Health) *int { return &h.FailAfter }, "5", "Exchanges in a row that cannot begin, or begin with 502, 503 or 504, before it gets no new work; 0 never."),
 	row("eject-for", duration(false), func(h *Health) *durationValue { return &h.EjectFor }, "10s", "How long that lasts; longer each time it fails again at once."),
 	row("interval", duration(true), func(h *Health) *durationValue { return &h.Interval }, "0", "Between looks at the server, each of which counts as an exchange; 0 never looks."),
 	row("timeout", duration(false), func(h *Health) *durationValue { return &h.Timeout }, "5s", "Bound of one look."),

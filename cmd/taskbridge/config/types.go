@@ -202,7 +202,7 @@ type ClientPin struct{ Name, Version string }
 
 // Health says when a server gets no new work.
 type Health struct {
-	// FailAfter exchanges in a row that could not begin, or began with a 5xx,
+	// FailAfter exchanges in a row that could not begin, or began with 502, 503 or 504,
 	// eject it for EjectFor, and for longer each time it fails again at once.
 	FailAfter int // 0: never
 	EjectFor  time.Duration
