@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -194,9 +195,7 @@ func (c *tenant) got(what string, w *httptest.ResponseRecorder) string {
 
 func (c *tenant) request(ctx context.Context, method string, params map[string]any) *http.Request {
 	q := c.scaleClient.request(ctx, method, params)
-	for k, v := range c.header {
-		q.Header[k] = v
-	}
+	maps.Copy(q.Header, c.header)
 	return q
 }
 
@@ -340,9 +339,7 @@ func attacks() (all []attack) {
 	} {
 		all = append(all, attack{method + " requestState", translate.Modern, stateOf, with(method, func(s string) map[string]any {
 			p := map[string]any{"requestState": s, "inputResponses": map[string]any{"q": map[string]any{"action": "accept", "content": map[string]any{}}}}
-			for k, v := range params {
-				p[k] = v
-			}
+			maps.Copy(p, params)
 			return p
 		})})
 	}

@@ -25,7 +25,7 @@ func TestPack_Suite(t *testing.T) {
 }
 
 func state(i int) []byte {
-	return []byte(fmt.Sprintf(`{"w":{"forget":"2000-01-01T01:10:00Z"},"r":"rJAhR6vHj","Live":true,"Owner":"%043d","As":"%043d","Session":"%024d","Status":"working","Text":%q}`, i, i, i, strings.Repeat("é\x00", 40)))
+	return fmt.Appendf(nil, `{"w":{"forget":"2000-01-01T01:10:00Z"},"r":"rJAhR6vHj","Live":true,"Owner":"%043d","As":"%043d","Session":"%024d","Status":"working","Text":%q}`, i, i, i, strings.Repeat("é\x00", 40))
 }
 
 // TestPack: what is packed comes back as it was put, by every way there is.
