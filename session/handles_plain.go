@@ -37,7 +37,8 @@ func (h *plainHandles) name(kind string, p Principal, plaintext []byte, wish str
 		return name
 	}
 	if wish == "" {
-		wish = kind + "-" + strconv.Itoa(len(h.names)+1)
+		what, _, _ := strings.Cut(kind, upstreamMark) // there is one upstream
+		wish = what + "-" + strconv.Itoa(len(h.names)+1)
 	}
 	name := wish
 	for n := 2; h.meanings[name] != ""; n++ { // two servers' sessions may use one ID

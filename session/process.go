@@ -144,10 +144,13 @@ type sealKinds struct{ state, upState, upCursor string }
 // labels carry no name.
 const defaultUpstream = "default"
 
+// upstreamMark stands in kinds between what is sealed and the upstream it is of.
+const upstreamMark = "@"
+
 func newSealKinds(upstream string) sealKinds {
 	of := ""
 	if upstream != defaultUpstream {
-		of = "@" + upstream
+		of = upstreamMark + upstream
 	}
 	return sealKinds{state: kindState + of, upState: kindUpState + of, upCursor: kindUpCursor + of}
 }

@@ -13,12 +13,27 @@ func wakeKey(id OpID) string { return "wake/" + string(id) }
 
 // wakes is the value under wakeKey.
 type wakes struct {
-	Runner string               `json:"r"`
-	At     map[string]time.Time `json:"a"`
+	Runner string           `json:"r"`
+	At     map[string]dueAt `json:"a"`
 }
 
+// dueAt is when a wake is due, in microseconds since 1970: there are some for
+// each task that lives.
+type dueAt int64
+
+// dueTime is never before t.
+func dueTime(t time.Time) dueAt {
+	at := dueAt(t.UnixMicro())
+	if at.time().Before(t) {
+		at++
+	}
+	return at
+}
+
+func (d dueAt) time() time.Time { return time.UnixMicro(int64(d)) }
+
 type dueWake struct {
-	at   time.Time
+	at   dueAt
 	op   OpID
 	name string
 }
@@ -26,7 +41,7 @@ type dueWake struct {
 type timerHeap []dueWake
 
 func (h timerHeap) Len() int           { return len(h) }
-func (h timerHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h timerHeap) Less(i, j int) bool { return h[i].at < h[j].at }
 func (h timerHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *timerHeap) Push(v any)        { *h = append(*h, v.(dueWake)) }
 func (h *timerHeap) Pop() any {
@@ -36,7 +51,8 @@ func (h *timerHeap) Pop() any {
 	return last
 }
 
-func (r *Runner) wake(id OpID, name string, at time.Time) {
+func (r *Runner) wake(id OpID, name string, t time.Time) {
+	at := dueTime(t)
 	key := wakeKey(id)
 	r.changeWakes(key, func(w *wakes) bool {
 		w.Runner, w.At[name] = r.id, at
@@ -69,7 +85,7 @@ func (r *Runner) changeWakes(key string, f func(w *wakes) bool) bool {
 			entry.Version = Absent
 		}
 		if w.At == nil {
-			w.At = map[string]time.Time{}
+			w.At = map[string]dueAt{}
 		}
 		if !f(&w) {
 			return false
@@ -109,7 +125,7 @@ func (r *Runner) armTimer() {
 	if len(r.timers) == 0 || r.ctx.Err() != nil {
 		return
 	}
-	r.stopTimer = r.clock.AfterFunc(r.timers[0].at.Sub(r.clock.Now()), r.fire)
+	r.stopTimer = r.clock.AfterFunc(r.timers[0].at.time().Sub(r.clock.Now()), r.fire)
 }
 
 // fire delivers the wakes that are due, each only if the store still has it
@@ -122,7 +138,7 @@ func (r *Runner) fire() {
 		r.mu.Unlock()
 		return
 	}
-	for len(r.timers) > 0 && !r.timers[0].at.After(now) {
+	for len(r.timers) > 0 && !r.timers[0].at.time().After(now) {
 		due = append(due, heap.Pop(&r.timers).(dueWake))
 	}
 	r.armTimer()
@@ -133,7 +149,7 @@ func (r *Runner) fire() {
 		mine := r.changeWakes(wakeKey(d.op), func(w *wakes) bool {
 			at, ok := w.At[d.name]
 			delete(w.At, d.name)
-			return ok && at.Equal(d.at)
+			return ok && at == d.at
 		})
 		if mine {
 			r.deliver(d.op, Event{Kind: EvTimer, Name: d.name})

@@ -94,7 +94,7 @@ func modernScaleClient(b *scaleBridge, who string) *scaleClient {
 // TestMemory_LiveTasks: what a task costs while it lives. The aim is 150 MB for
 // 100,000, of 50 callers; the bound leaves a little for it.
 func TestMemory_LiveTasks(t *testing.T) {
-	const most = 1700
+	const most = 1550
 	for _, tt := range []struct {
 		name           string
 		client, server translate.Era
