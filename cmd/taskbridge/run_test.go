@@ -124,7 +124,7 @@ var samples = map[string]string{
 	"ignore-number-spelling": "true", "allow-unannotated": "true", "dry-run": "true", "update": "true",
 	"concurrency": "5", "seed": "7", "speed": "2", "timeout": "9s", "record-rotate-every": "2h0m0s", "record-rotate-size": "9MiB",
 	"task-handle-after": "1.5s", "drain-timeout": "3s", "inline-wait": "2s", "connect-timeout": "4s", "max-message": "3MiB",
-	"max-tasks": "11", "max-tasks-total": "12", "max-sessions": "13", "max-sessions-total": "14", "max-server-sessions": "15",
+	"audit": "file:AUDIT", "max-tasks": "11", "max-tasks-total": "12", "max-sessions": "13", "max-sessions-total": "14", "max-server-sessions": "15",
 	"max-server-sessions-total": "16", "max-streams": "17", "max-streams-total": "18", "max-requests-per-second": "1.5",
 	"max-requests-per-second-total": "2.5", "max-requests-burst": "19", "max-bytes-per-second": "4MiB", "max-bytes-in-flight": "5MiB",
 }
