@@ -341,6 +341,19 @@ func (c *caller) do(ctx context.Context, verb string, h http.Header, body string
 	return readReply(resp)
 }
 
+// pour posts and reads what comes, keeping nothing.
+func (c *caller) pour(ctx context.Context, h http.Header, body string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.g.URL, strings.NewReader(body))
+	if err != nil {
+		return
+	}
+	req.Header = h
+	if resp, err := c.http.Do(req); err == nil {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+}
+
 // readReply reads to the end; a listen stream is left after it is acknowledged.
 func readReply(resp *http.Response) rawReply {
 	r := rawReply{Status: resp.StatusCode, Header: resp.Header}

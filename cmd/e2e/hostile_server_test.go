@@ -230,7 +230,7 @@ func TestHostileServersWithoutEnd(t *testing.T) {
 				params := evil.params(`"name":` + quote(tool) + `,"arguments":{}`)
 				go func() {
 					defer close(done)
-					evil.postIn(ctx, evil.headers("tools/call", tool), request("77", "tools/call", params))
+					evil.pour(ctx, evil.headers("tools/call", tool), request("77", "tools/call", params))
 				}()
 				eventually(t, tool+" is under way", func() bool { return server.Ran(tool) == 1 })
 				before := heap()
