@@ -94,6 +94,9 @@ func modernScaleClient(b *scaleBridge, who string) *scaleClient {
 // TestMemory_LiveTasks: what a task costs while it lives. The aim is 150 MB for
 // 100,000, of 50 callers; the bound leaves a little for it.
 func TestMemory_LiveTasks(t *testing.T) {
+	if raceEnabled {
+		t.Skip("what the race detector keeps would be measured")
+	}
 	const most = 1550
 	for _, tt := range []struct {
 		name           string
@@ -141,6 +144,9 @@ func TestMemory_LiveTasks(t *testing.T) {
 
 // TestMemory_IdleSessions: what a legacy session costs that nobody uses.
 func TestMemory_IdleSessions(t *testing.T) {
+	if raceEnabled {
+		t.Skip("what the race detector keeps would be measured")
+	}
 	for _, era := range []translate.Era{translate.Modern, translate.Legacy} {
 		t.Run(era.String()+" server", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -212,9 +212,39 @@ func (c *tenant) say(method string, params map[string]any) (status int, body str
 	return status, body
 }
 
-// stream sends a request whose answer does not end.
-func (c *tenant) stream(q *http.Request) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
+// growing takes an answer that is looked at while it comes.
+type growing struct {
+	mu sync.Mutex
+	*httptest.ResponseRecorder
+}
+
+func (g *growing) Write(b []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.ResponseRecorder.Write(b)
+}
+
+func (g *growing) WriteHeader(code int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ResponseRecorder.WriteHeader(code)
+}
+
+func (g *growing) Flush() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ResponseRecorder.Flush()
+}
+
+func (g *growing) text() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.Body.String()
+}
+
+// stream sends a request whose answer does not end, and gives what came so far.
+func (c *tenant) stream(q *http.Request) string {
+	w := &growing{ResponseRecorder: httptest.NewRecorder()}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -224,10 +254,10 @@ func (c *tenant) stream(q *http.Request) *httptest.ResponseRecorder {
 	c.open = append(c.open, func() string {
 		cancel()
 		<-done
-		return c.got("stream", w)
+		return c.got("stream", w.ResponseRecorder)
 	})
 	time.Sleep(4 * time.Second) // virtual: what comes has come
-	return w
+	return w.text()
 }
 
 func find(body, key string) string {
@@ -251,7 +281,7 @@ func (c *tenant) begin(era translate.Era) {
 		c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		get := c.request(context.Background(), "", map[string]any{})
 		get.Method, get.Body, get.ContentLength = http.MethodGet, http.NoBody, 0
-		c.event = firstEvent(c.stream(get).Body.String())
+		c.event = firstEvent(c.stream(get))
 	}
 	job := map[string]any{"name": "job", "arguments": map[string]any{}}
 	if era == translate.Legacy {
@@ -266,13 +296,13 @@ func (c *tenant) begin(era translate.Era) {
 		_, body = c.say("tools/call", ask)
 		c.state = find(body, "requestState")
 	} else {
-		body = c.stream(c.request(context.Background(), "tools/call", ask)).Body.String()
+		body = c.stream(c.request(context.Background(), "tools/call", ask))
 		if e := firstEvent(body); e != "" {
 			c.event = e
 		}
 		sse := httptest.NewRequest("GET", "http://127.0.0.1/sse", nil)
 		sse.Header.Set("Authorization", "Bearer "+c.who)
-		c.link = regexp.MustCompile(`data: (\S+)`).FindStringSubmatch(c.stream(sse).Body.String())[1]
+		c.link = regexp.MustCompile(`data: (\S+)`).FindStringSubmatch(c.stream(sse))[1]
 	}
 	if c.task == "" || c.cursor == "" || era == translate.Modern && c.state == "" || era == translate.Legacy && (c.sid == "" || c.event == "") {
 		c.t.Fatalf("caller %d has too little: %+v\n%s", c.i, c, body)
