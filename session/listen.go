@@ -165,23 +165,29 @@ func (l *listenCall) confirmed(x *Exec, ev Event) {
 	}
 }
 
+// acknowledgement are the params of a listen's first message: what will come
+// (2026-07-28 basic/patterns/subscriptions).
+func acknowledgement(lists, uris, tasks []string) []byte {
+	granted := jsonrpc.NewObject()
+	for _, member := range lists {
+		granted.Raw(member, []byte("true"))
+	}
+	if len(uris) > 0 {
+		granted.Raw("resourceSubscriptions", mustJSON(uris))
+	}
+	if len(tasks) > 0 {
+		granted.Raw("taskIds", mustJSON(tasks))
+	}
+	return jsonrpc.NewObject().Raw("notifications", granted.Bytes()).Bytes()
+}
+
 // ack is the first message: what will come.
 func (l *listenCall) ack(x *Exec) {
 	if l.Acked {
 		return
 	}
-	acked := jsonrpc.NewObject()
-	for _, member := range l.Grant {
-		acked.Raw(member, []byte("true"))
-	}
-	if len(l.URIs) > 0 {
-		acked.Raw("resourceSubscriptions", mustJSON(l.URIs))
-	}
-	if len(l.Tasks) > 0 {
-		acked.Raw("taskIds", mustJSON(l.Tasks))
-	}
 	l.Acked = true
-	l.notify(x, "notifications/subscriptions/acknowledged", jsonrpc.NewObject().Raw("notifications", acked.Bytes()).Bytes())
+	l.notify(x, "notifications/subscriptions/acknowledged", acknowledgement(l.Grant, l.URIs, l.Tasks))
 	for _, handle := range l.Tasks {
 		x.Do(Tell{To: OpID("mtask:" + handle), Name: "watch"})
 	}

@@ -215,18 +215,8 @@ func (l *listens) ack() {
 	if l.acked {
 		return
 	}
-	granted := jsonrpc.NewObject()
-	for _, key := range l.lists {
-		granted.Raw(key, []byte("true"))
-	}
-	if len(l.uris) > 0 {
-		granted.Raw("resourceSubscriptions", mustJSON(l.uris))
-	}
-	if len(l.tasks) > 0 {
-		granted.Raw("taskIds", mustJSON(l.tasks))
-	}
 	l.acked = true
-	params := jsonrpc.NewObject().Raw("notifications", granted.Bytes()).Bytes()
+	params := acknowledgement(l.lists, l.uris, l.tasks)
 	l.out.Send(Out{Raw: translate.Subscribed("notifications/subscriptions/acknowledged", params, l.id)})
 	for _, o := range l.held {
 		l.out.Send(o)
