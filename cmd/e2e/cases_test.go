@@ -794,7 +794,12 @@ func TestHostileServerRequests(t *testing.T) {
 			}
 			c.Events(c.Reply(c.text("went on")))
 		case c.Tool == "bad-question":
-			c.SSE(`{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":["x"]}`, c.Reply(c.text("went on")))
+			c.Begin()
+			c.Events(`{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":["x"]}`)
+			if a := <-answered; !strings.Contains(a, `"e"`) || !strings.Contains(a, `"error"`) {
+				t.Errorf("a question with bad params: %s", a)
+			}
+			c.Events(c.Reply(c.text("went on")))
 		default:
 			return false
 		}

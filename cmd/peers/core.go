@@ -183,12 +183,18 @@ func (c *core) serve(w http.ResponseWriter, r *http.Request, handle func(out *re
 	}
 	defer c.wg.Done()
 	rc := http.NewResponseController(w)
+	told := make(chan struct{})
 	stop := context.AfterFunc(c.ctx, func() {
+		defer close(told)
 		end := time.Now().Add(closeLimit)
 		_ = rc.SetReadDeadline(end)
 		_ = rc.SetWriteDeadline(end)
 	})
-	defer stop()
+	defer func() {
+		if !stop() {
+			<-told // w must not be used once the handler has returned
+		}
+	}()
 	out := &reply{w: w, rc: rc, gone: r.Context(), trace: func(status int, h http.Header, msg json.RawMessage) {
 		c.trace(true, r.Method, status, h, msg)
 	}}

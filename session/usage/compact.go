@@ -44,6 +44,7 @@ func (r *Recorder) compactNow(ctx context.Context) {
 // compact bounds what the store has: processes that are gone are joined, days
 // that are long over added up, clients not seen since are told apart no more.
 // Each step may be repeated or broken off: nothing counts twice.
+// It needs r.flushing.
 func (r *Recorder) compact(ctx context.Context, now stamp) error {
 	if err := r.joinProcesses(ctx, now); err != nil {
 		return err
@@ -126,10 +127,12 @@ func (r *Recorder) compactRoute(ctx context.Context, route string, last day) (in
 	for who, list := range days {
 		slices.Sort(list)
 		sum, err := r.addUp(ctx, route, who, list, last)
-		if err != nil {
+		busy := errors.Is(err, session.ErrConflict) // somebody adds to it just now; the next time will do
+		if err != nil && !busy {
 			return 0, err
 		}
-		stale := list[len(list)-1] <= last && who != whoFolded
+		err = nil
+		stale := list[len(list)-1] <= last && who != whoFolded && !busy
 		switch {
 		case stale && strings.HasPrefix(who, whoServer):
 			err = r.store.Delete(ctx, dayKey(route, who, 0), session.Any)
@@ -149,7 +152,8 @@ func (r *Recorder) compactRoute(ctx context.Context, route string, last day) (in
 }
 
 // addUp merges a client's days up to last into its record of all days before,
-// which says so in Through, and deletes them. It returns who the client is.
+// which says so in Through, and deletes them. It returns who the client is, with
+// [session.ErrConflict] too, which leaves all as it was.
 func (r *Recorder) addUp(ctx context.Context, route, who string, list []day, last day) (record, error) {
 	var sum record
 	newest, err := r.store.Get(ctx, dayKey(route, who, list[len(list)-1]))
@@ -183,7 +187,7 @@ func (r *Recorder) addUp(ctx context.Context, route, who string, list []day, las
 		old.Through = d
 	}
 	if _, err := r.store.Put(ctx, key, encode(&old), e.Version); err != nil {
-		return sum, err // somebody adds to it just now; the next time will do
+		return sum, err
 	}
 	for _, d := range list {
 		if d != 0 && d <= last {
