@@ -71,6 +71,19 @@ func (m partyMessage) text() string {
 	return r.Content[0].Text
 }
 
+// related is what the answer to a question says of its task, if it has one.
+func (m partyMessage) related() string {
+	var params struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	_ = json.Unmarshal(m.Params, &params)
+	task := params.Meta[translate.MetaRelatedTask]
+	if task == nil {
+		return ""
+	}
+	return fmt.Sprintf(`,"_meta":{%q:%s}`, translate.MetaRelatedTask, task)
+}
+
 func (m partyMessage) into(v any) { _ = json.Unmarshal(m.Result, v) }
 
 // take reads one message of the other side.
@@ -85,7 +98,7 @@ func (p *party) take(raw []byte) {
 	switch ch := p.answers[string(m.ID)]; {
 	case m.Method != "" && m.ID != nil:
 		p.asked++
-		go p.c.Send(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"Ada","confirm":true}}}`, m.ID))
+		go p.c.Send(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"Ada","confirm":true}%s}}`, m.ID, m.related()))
 	case m.Method != "":
 		p.notices = append(p.notices, m)
 	case p.closing && string(m.ID) != "null":

@@ -26,6 +26,9 @@ var legacyCases = []ruleCase{
 < - {"jsonrpc":"2.0","id":1,"result":{}}
 < - {"jsonrpc":"2.0","id":1,"method":"ping"}
 > - {"jsonrpc":"2.0","id":"1","method":"ping"}`},
+	{"id/reused", asked + `
+< s4 0 Mcp-Session-Id=S {"jsonrpc":"2.0","id":7,"method":"roots/list"}`, asked + `
+< s4 0 Mcp-Session-Id=S {"jsonrpc":"2.0","id":7,"method":"ping"}`},
 	{"id/unknown-response", opened + `< - {"jsonrpc":"2.0","id":9,"result":{}}`, opened + `
 drop 1
 < - {"jsonrpc":"2.0","id":9,"result":{}}`},
@@ -175,6 +178,13 @@ drop 1
 > - {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":1}}}
 < - {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}
 < - {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1.5}}`},
+	{"progress/not-rising", cutOff + `
+< s4 0 Mcp-Session-Id=S {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":3}}
+< s4 0 Mcp-Session-Id=S {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":2}}`, cutOff + `
+< s4 0 Mcp-Session-Id=S {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":3}}
+< s4 0 Mcp-Session-Id=S {"jsonrpc":"2.0","id":1,"result":{"content":[]}}`},
+	{"progress/not-rising", cutOff + `
+< s3 0 Mcp-Session-Id=S {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":2}}`, cutOff},
 	{"progress/token-reused", opened + `
 > - {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":1}}}
 > - {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":1}}}`, opened + `

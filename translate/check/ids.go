@@ -21,7 +21,7 @@ func (c *Checker) request(ev *event) {
 	}
 	if !l.shared {
 		key := requestKey{l.n, ev.r.Dir, req.id}
-		if before, ok := c.requests.Get(key); ok && (!ev.modern || before.answered == 0) {
+		if before, ok := c.requests.Get(key); ok && (!ev.modern || before.answered == 0) && !(ev.st != nil && ev.st.resumes && before.method == req.method) {
 			c.findSee(ev, before.line, "id/reused", "id %s was used before", clip(m.ID.String()))
 		}
 		c.requests.Add(key, req)

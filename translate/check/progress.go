@@ -44,12 +44,24 @@ func (c *Checker) progress(ev *event) {
 	n, ok := ev.m.Params().Get("progress").Float()
 	switch {
 	case !ok || len(ev.r.Redacted) > 0:
+	case ev.st.again(req.token, n, req.moved && n <= req.progress):
 	case req.moved && n <= req.progress:
 		c.find(ev, "progress/not-rising", "%s after %v for token %s", clip(string(ev.m.Params().Get("progress").Raw())), req.progress, clip(string(v.Raw())))
 	default:
 		req.moved, req.progress = true, n
 	}
 	c.relatedProgress(ev, req)
+}
+
+// again: what a stream that is resumed tells was told before, which it tells in
+// the same order (2025-11-25 basic/transports, Resumability and Redelivery).
+func (st *stream) again(token uint64, n float64, before bool) bool {
+	if st == nil || !st.resumes {
+		return false
+	}
+	falls := st.moved && st.token == token && n <= st.progress
+	st.moved, st.token, st.progress = true, token, n
+	return before && !falls
 }
 
 // reported is the request a notification is about.

@@ -159,6 +159,23 @@ const (
 > s2 POST Mcp-Session-Id=S Mcp-Protocol-Version=2025-11-25 {"jsonrpc":"2.0","method":"notifications/initialized"}
 < s2 202 Mcp-Session-Id=S
 `
+	// calling has a call under way. Its stream broke off and is resumed: asked had
+	// a request of the server on it, cutOff progress, of which the client missed
+	// the second.
+	calling = session + `
+> s3 POST Mcp-Session-Id=S Mcp-Protocol-Version=2025-11-25 {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":1}}}
+`
+	asked = calling + `
+< s3 200 Mcp-Session-Id=S Content-Type=text/event-stream {"jsonrpc":"2.0","id":7,"method":"ping"}
+> s4 GET Mcp-Session-Id=S Mcp-Protocol-Version=2025-11-25 Last-Event-ID=e0
+< s4 200 Mcp-Session-Id=S Content-Type=text/event-stream
+`
+	cutOff = calling + `
+< s3 200 Mcp-Session-Id=S Content-Type=text/event-stream {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}
+< s3 0 Mcp-Session-Id=S {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":2}}
+> s4 GET Mcp-Session-Id=S Mcp-Protocol-Version=2025-11-25 Last-Event-ID=e1
+< s4 200 Mcp-Session-Id=S Content-Type=text/event-stream {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":2}}
+`
 	// task is a call that became the task t1, in opened.
 	legacyTask = opened + `
 > - {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","task":{},"_meta":{"progressToken":"p"}}}

@@ -155,8 +155,11 @@ type stream struct {
 	kind     jsonrpc.Kind
 	req      *request
 	resumes  bool
-	refused  bool // the request could not be read
-	told     bool // its status was seen
+	moved    bool    // there was progress on a stream that resumes
+	token    uint64  // of the last of it
+	progress float64 // the last
+	refused  bool    // the request could not be read
+	told     bool    // its status was seen
 	status   int
 	events   bool // an event stream
 	plain    bool // application/json
