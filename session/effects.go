@@ -77,6 +77,10 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 			if r.hooks.ended != nil && !e.Guest {
 				r.hooks.ended(e.Session)
 			}
+		case Listens:
+			if r.hooks.listens != nil {
+				r.hooks.listens(e.Session, e.On)
+			}
 		case Done:
 			r.finish(id, b)
 		}

@@ -67,6 +67,17 @@ type legacySession struct {
 }
 
 func (s *legacySession) Step(x *Exec, ev Event) {
+	was := s.listens()
+	s.step(x, ev)
+	if on := s.listens(); on != was && s.ID != "" && s.Guest == "" {
+		x.Do(Listens{Session: s.ID, On: on})
+	}
+}
+
+// listens: the client has a stream for what belongs to no request.
+func (s *legacySession) listens() bool { return len(s.Gets)+len(s.Held) > 0 }
+
+func (s *legacySession) step(x *Exec, ev Event) {
 	switch ev.Kind {
 	case EvClient:
 		s.client(x, ev)
@@ -350,8 +361,12 @@ func (s *legacySession) discovered(x *Exec, m *jsonrpc.Message) {
 	s.ready(x, raw)
 }
 
-// listChanges notes which changes of lists the server reports.
+// listChanges notes which changes of lists the server reports; the lists of a
+// session's client are not those of a server that has a part of it.
 func (s *legacySession) listChanges(caps jsonrpc.Value) {
+	if s.Guest != "" {
+		return
+	}
 	for _, c := range listChanges {
 		if string(caps.Get(c.capability).Get("listChanged").Raw()) == "true" {
 			s.Lists = append(s.Lists, c.filter)
@@ -457,7 +472,7 @@ func withID(m *jsonrpc.Message, id jsonrpc.ID) []byte {
 func (s *legacySession) idle(x *Exec) {
 	due := s.Used.Add(x.Policy.SessionIdle)
 	switch {
-	case len(s.Gets) > 0 || len(s.Held) > 0:
+	case s.listens():
 		due = x.Now.Add(x.Policy.SessionIdle)
 	case !due.After(x.Now) && x.r.calling(s.ID):
 		// In use until the call's end, which nobody tells us of.

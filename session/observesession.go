@@ -27,7 +27,7 @@ type SessionObserver interface {
 
 // describe is s for observers.
 func (r *Runner) describe(s *legacySession) LegacySession {
-	l := LegacySession{Route: r.route, Upstream: r.upstream, Version: s.Version, Listening: len(s.Gets)+len(s.Held) > 0}
+	l := LegacySession{Route: r.route, Upstream: r.upstream, Version: s.Version, Listening: s.listens()}
 	l.Principal, l.Open = s.Principal, s.Open
 	if info, err := jsonrpc.ParseValue(s.ClientInfo); err == nil {
 		l.client(info)

@@ -202,6 +202,12 @@ type (
 		Data    []byte // a sessionEnd
 		Guest   bool   // only the part of the session that is here has
 	}
+	// Listens tells the Route that the client of a session has begun to listen, on
+	// one GET stream or more, or listens no more.
+	Listens struct {
+		Session string
+		On      bool
+	}
 	// Closed tells observers that a legacy session has ended.
 	Closed struct{ Session LegacySession }
 	// Done ends the operation: its state, wakes and exchanges are dropped.
@@ -228,5 +234,6 @@ func (Cut) effect()      {}
 func (DropLog) effect()  {}
 func (DropLogs) effect() {}
 func (EndCalls) effect() {}
+func (Listens) effect()  {}
 func (Closed) effect()   {}
 func (Done) effect()     {}

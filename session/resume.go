@@ -13,9 +13,6 @@ import (
 // legacyGet opens the stream a legacy client asks for with GET: one it has
 // read before, where it names its last event, else a new one.
 func (r *Runner) legacyGet(ev Event, s *ClientStream) {
-	if !r.admitStream(ev, s, translate.Legacy) {
-		return
-	}
 	last := ev.Frame.HTTP.Header.Get(translate.HeaderLastEvent)
 	if last == "" {
 		r.newGet(ev, s)

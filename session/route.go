@@ -52,6 +52,8 @@ type Route struct {
 
 	bound *lru.Cache[string, *member] // of sessions met before
 	opens keyedMutex                  // one opening of a guest session at a time
+
+	carriers carriers
 }
 
 // RouteUpstream is one upstream of a Route as configured.

@@ -244,6 +244,11 @@ func (rt *Route) openGuest(ctx context.Context, home, u *member, sess *legacySes
 	}
 	in.guest, in.Caller.Session, in.Frame = nil, sess.ID, translate.Frame{Msg: msg}
 	rt.ask(ctx, u, in) // what it says to that shows at the first request
+	if bound, ok := home.runner.session(sess.ID); ok && bound.listens() {
+		if part, ok := u.runner.session(sess.ID); ok && part.Guest != "" {
+			rt.carry(home, u, part)
+		}
+	}
 	return nil
 }
 

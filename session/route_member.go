@@ -90,6 +90,7 @@ func (rt *Route) newMember(u RouteUpstream) (*member, error) {
 		health:  m.heard,
 		ended:   func(session string) { rt.sessionOver(m, session) },
 		calling: func(session string) bool { return rt.callingElsewhere(m, session) },
+		listens: func(session string, on bool) { rt.listens(m, session, on) },
 	}
 	if _, err := rt.store.Get(rt.ctx, drainKey(m.name)); err == nil {
 		m.draining.Store(true)

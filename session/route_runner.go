@@ -25,6 +25,9 @@ type routeHooks struct {
 	// calling says whether the client of a session waits for something that
 	// another runner does.
 	calling func(session string) bool
+	// listens hears that the client of a session has a stream for what belongs to
+	// no request, or none any more. It must not wait.
+	listens func(session string, on bool)
 }
 
 // judge tells the Route whether the server is there: no connection, its process

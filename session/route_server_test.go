@@ -27,7 +27,8 @@ type routeServer struct {
 	minted   int
 	sessions int
 	down     bool
-	status   int // HTTP status of all answers; 0: by the rules
+	noGet    bool // it offers no stream beside requests
+	status   int  // HTTP status of all answers; 0: by the rules
 	saw      []session.Outgoing
 	answers  []*jsonrpc.Message // of clients to its questions
 	pushes   map[string]*routeStream
@@ -75,7 +76,9 @@ func (c routeConn) Do(ctx context.Context, out session.Outgoing) (session.Stream
 		return st, nil
 	}
 	if out.Msg == nil {
-		if out.Verb == http.MethodGet {
+		if out.Verb == http.MethodGet && s.noGet {
+			st.env = &translate.Envelope{Status: http.StatusMethodNotAllowed}
+		} else if out.Verb == http.MethodGet {
 			s.pushes["get/"+out.Session] = st
 			return st, nil
 		}

@@ -132,7 +132,9 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 		ev.Caller = atHome(sess, ev.Caller)
 	}
 	if isGet(ev) {
-		r.legacyGet(ev, s)
+		if in.ours || r.admitStream(ev, s, translate.Legacy) {
+			r.legacyGet(ev, s)
+		}
 		return
 	}
 	if m != nil && m.Kind == jsonrpc.Request {
