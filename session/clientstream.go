@@ -33,9 +33,10 @@ type eventLog interface {
 	// open begins the log and returns the event that primes the client to
 	// resume; ok is false where none can be kept.
 	open() (prime Out, ok bool)
-	// add keeps o and returns its event id, empty if it is not kept. It is
-	// called under the stream's lock: it must not come back to the stream.
-	add(o Out) string
+	// add keeps o and returns its event id, empty if it is not kept; ours is
+	// false once another connection reads what is kept. It is called under the
+	// stream's lock: it must not come back to the stream.
+	add(o Out) (id string, ours bool)
 	// over notes that the final Out was added.
 	over()
 }
@@ -100,8 +101,12 @@ func (s *ClientStream) Send(o Out) bool {
 	}
 	s.mu.Lock()
 	kept := s.logged && !s.final
+	ours := true
 	if kept {
-		o.EventID = s.log.add(o)
+		o.EventID, ours = s.log.add(o)
+	}
+	if !ours && !s.ended {
+		s.replaced()
 	}
 	taken := !s.ended && !s.gone
 	switch {
@@ -152,10 +157,10 @@ func (s *ClientStream) OpenEvents(first *Out) (prime Out, ok bool) {
 	s.logged = true
 	final := s.final
 	if first != nil {
-		first.EventID = s.log.add(*first)
+		first.EventID, _ = s.log.add(*first)
 	}
 	for i := range s.queue {
-		s.queue[i].EventID = s.log.add(s.queue[i])
+		s.queue[i].EventID, _ = s.log.add(s.queue[i])
 	}
 	s.mu.Unlock()
 	if final {
@@ -172,13 +177,25 @@ func (s *ClientStream) away() bool {
 	return s.logged && !s.final
 }
 
-// drop ends the reader's side alone.
-func (s *ClientStream) drop() {
+// drop ends the reader's side alone; taken as in Cut.
+func (s *ClientStream) drop(taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.ended {
+	switch {
+	case s.ended:
+	case taken:
+		s.replaced()
+	default:
 		s.cut()
 	}
+}
+
+// replaced ends a stream that another connection goes on with: what was not
+// written yet is told there. It needs s.mu.
+func (s *ClientStream) replaced() {
+	clear(s.queue)
+	s.queue, s.bytes = s.queue[:0], 0
+	s.cut()
 }
 
 // cut ends a stream whose reader is too slow; it needs s.mu.

@@ -61,7 +61,7 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 		case Gone:
 			left = append(left, r.tell(e.Op, Event{Kind: EvClientGone, Label: e.Stream})...)
 		case Cut:
-			r.cutStream(e.Stream)
+			r.cutStream(e)
 		case DropLog:
 			r.forgetLog(e.Stream, e.Live)
 		case DropLogs:
@@ -353,6 +353,7 @@ type inboxItem struct {
 	Label    string `json:",omitempty"`
 	Exchange string `json:",omitempty"`
 	Cut      bool   `json:",omitempty"` // end Stream's connection
+	Taken    bool   `json:",omitempty"` // as in the effect
 	Unlog    bool   `json:",omitempty"` // keep no more of Stream's events
 }
 
@@ -417,7 +418,7 @@ func (r *Runner) drainInbox() (left []OpID) {
 			case item.Out != nil:
 				r.send(item.Stream, *item.Out)
 			case item.Cut:
-				r.cutStream(item.Stream)
+				r.cutStream(Cut{Stream: item.Stream, Taken: item.Taken})
 			case item.Unlog:
 				r.forgetLog(item.Stream, false)
 			case item.Stream != "":

@@ -32,16 +32,19 @@ const (
 // they are and who reads them.
 type clientLog struct {
 	base
-	Stream  string   `json:",omitempty"` // also the client stream of the first connection
-	Session string   `json:",omitempty"`
-	Op      OpID     `json:",omitempty"` // answers on the stream
-	ID      []byte   `json:",omitempty"` // of the request; empty: a GET stream
-	Reader  string   `json:",omitempty"` // client stream of the present connection, if there is one
-	Over    bool     `json:",omitempty"` // the last event is in the log
-	Last    uint64   `json:",omitempty"` // the number of the last message then
-	Index   string   `json:",omitempty"`
-	Asked   []uint64 `json:",omitempty"` // events that are requests to the client
-	Guest   string   `json:",omitempty"` // legacySession.Guest
+	Stream  string `json:",omitempty"` // also the client stream of the first connection
+	Session string `json:",omitempty"`
+	Op      OpID   `json:",omitempty"` // answers on the stream
+	ID      []byte `json:",omitempty"` // of the request; empty: a GET stream
+	// Reader is the client stream of the present connection, if there is one. It
+	// alone is written to: what another connection finds out of the store before
+	// it writes an event decides, not when its runner hears that it was replaced.
+	Reader string   `json:",omitempty"`
+	Over   bool     `json:",omitempty"` // the last event is in the log
+	Last   uint64   `json:",omitempty"` // the number of the last message then
+	Index  string   `json:",omitempty"`
+	Asked  []uint64 `json:",omitempty"` // events that are requests to the client
+	Guest  string   `json:",omitempty"` // legacySession.Guest
 }
 
 // maxAsked bounds the requests to a client that are told apart in a log.
@@ -78,7 +81,7 @@ func (l *clientLog) Step(x *Exec, ev Event) {
 		}
 	case ev.Name == "resume":
 		if l.Reader != "" && l.Reader != string(ev.Data) {
-			x.Do(Cut{Stream: l.Reader}) // the newest connection is the one that lives
+			x.Do(Cut{Stream: l.Reader, Taken: true}) // the newest connection is the one that lives
 		}
 		l.Reader = string(ev.Data)
 		if !l.Over {
@@ -183,23 +186,25 @@ func (l *streamLog) open() (Out, bool) {
 	return Out{EventID: l.token + "0", RetryMS: int(resumeRetry.Milliseconds())}, true
 }
 
-func (l *streamLog) add(o Out) string {
+func (l *streamLog) add(o Out) (id string, ours bool) {
 	if o.Raw == nil && !o.Final || l.dead.Load() {
-		return ""
+		return "", true
 	}
 	seq, err := l.r.keepEvent(l.stream, o)
 	if err != nil {
 		l.r.log.Error("keep event", "err", err)
 		l.dead.Store(true)
 		l.r.tellLog(l.stream, "drop", nil)
-		return ""
+		return "", true
 	}
+	log, kept := l.r.clientLog(l.stream)
+	ours = !kept || log.Reader == l.stream
 	if o.Raw == nil {
-		return ""
+		return "", ours
 	}
 	l.last.Store(seq)
 	l.given.Store(true)
-	return l.token + strconv.FormatUint(seq, 10)
+	return l.token + strconv.FormatUint(seq, 10), ours
 }
 
 func (l *streamLog) over() { l.r.overLog(l.stream, l.last.Load()) }

@@ -82,6 +82,9 @@ type Event struct {
 	From    OpID
 	Data    []byte
 	from    origin // on whose behalf, for observers
+	// stepped is called once the event was stepped, or never will be; nil: nobody
+	// waits for it.
+	stepped func()
 	// exchange tells an exchange from an earlier one of the same Label, whose
 	// last events may still be on their way.
 	exchange string
@@ -187,7 +190,11 @@ type (
 		Stream string
 	}
 	// Cut ends the connection a client stream is read on, and nothing else.
-	Cut struct{ Stream string }
+	// Taken: another one goes on with it, and tells what was not written yet.
+	Cut struct {
+		Stream string
+		Taken  bool
+	}
 	// DropLog drops what is kept of a stream's events; Live: its first
 	// connection is still written to.
 	DropLog struct {

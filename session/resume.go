@@ -113,7 +113,9 @@ func (r *Runner) sayStale(s *ClientStream, sess *legacySession, eventID string) 
 // resumeLog lets a new connection read a log from where the client left it.
 func (r *Runner) resumeLog(l *clientLog, id eventID, sess *legacySession, s *ClientStream) {
 	ctx, stop := context.WithCancel(r.ctx)
-	r.deliver(logOp(l.Stream), Event{Kind: EvOp, Name: "resume", Data: []byte(s.ID)})
+	done := r.clock.Gate()
+	r.deliver(logOp(l.Stream), Event{Kind: EvOp, Name: "resume", Data: []byte(s.ID), stepped: done.Open})
+	done.Wait()
 	r.mu.Lock()
 	a := r.streams[s.ID]
 	if a != nil {
@@ -144,12 +146,12 @@ type follower struct {
 }
 
 func (f *follower) run(ctx context.Context) {
-	for {
+	for f.reads() {
 		entries, err := f.r.store.Read(ctx, logName(f.log.Stream), f.after, 16)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			if ctx.Err() == nil {
 				f.r.log.Error("read event log", "err", err)
-				f.s.drop()
+				f.s.drop(false)
 			}
 			return
 		}
@@ -159,11 +161,21 @@ func (f *follower) run(ctx context.Context) {
 		for _, e := range entries {
 			f.s.waitRoom(ctx, slowClient)
 			f.after = e.Seq
-			if !f.write(e) {
+			if !f.reads() || !f.write(e) {
 				return
 			}
 		}
 	}
+}
+
+// reads says whether this connection still is the one that lives; else it ends.
+func (f *follower) reads() bool {
+	l, kept := f.r.clientLog(f.log.Stream)
+	if kept && l.Reader == f.s.ID {
+		return true
+	}
+	f.s.drop(kept)
+	return false
 }
 
 // write says whether more may follow.
@@ -280,14 +292,14 @@ func (x *Exec) detached(stream string) bool {
 
 // cutStream ends the connection of a stream, wherever it is held; its
 // operation goes on.
-func (r *Runner) cutStream(stream string) {
+func (r *Runner) cutStream(e Cut) {
 	r.mu.Lock()
-	a := r.streams[stream]
+	a := r.streams[e.Stream]
 	r.mu.Unlock()
 	if a != nil {
-		a.stream.drop()
-	} else if holder := streamRunner(stream); holder != r.id && holder != "" {
-		r.post(holder, inboxItem{Stream: stream, Cut: true})
+		a.stream.drop(e.Taken)
+	} else if holder := streamRunner(e.Stream); holder != r.id && holder != "" {
+		r.post(holder, inboxItem{Stream: e.Stream, Cut: true, Taken: e.Taken})
 	}
 }
 

@@ -339,6 +339,9 @@ func (r *Runner) workBox(id OpID, claim func(ctx context.Context, key, holder st
 		} else if r.ctx.Err() == nil {
 			r.log.Error("claim operation", "kind", id.Kind(), "err", err)
 		}
+		if next.stepped != nil {
+			next.stepped()
+		}
 		r.mu.Lock()
 		if len(box.events) == maxBox-1 {
 			r.lag.Broadcast()

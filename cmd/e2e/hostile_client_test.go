@@ -40,6 +40,7 @@ type rigOptions struct {
 	MaxMessage int
 	Probe      upstream.ProbeOptions
 	Down       func(*downstream.Options)
+	Store      session.Store // nil: in memory
 }
 
 type logBuffer struct {
@@ -88,6 +89,9 @@ func (c *lossCounter) droppedOf(what string) int {
 func newRig(t testing.TB, serverURL string, o rigOptions) *rig {
 	t.Helper()
 	g := &rig{Store: memory.New(), Log: &logBuffer{}, Losses: &lossCounter{losses: map[string]int{}, dropped: map[string]int{}}}
+	if o.Store != nil {
+		g.Store = o.Store
+	}
 	log := slog.New(slog.NewTextHandler(g.Log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	handles, err := session.NewHandles([][]byte{[]byte("0123456789abcdef0123456789abcdef")})
 	if err != nil {

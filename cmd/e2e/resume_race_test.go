@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"runtime"
 	"strings"
 	"sync"
@@ -8,7 +9,71 @@ import (
 	"time"
 
 	"taskbridge/session"
+	"taskbridge/session/memory"
+	"taskbridge/translate"
 )
+
+// lateStore is a store whose runners hear nothing of each other until it is
+// told to let them.
+type lateStore struct {
+	session.Store
+	hear chan struct{}
+}
+
+func (s *lateStore) late(log string) bool {
+	select {
+	case <-s.hear:
+		return false
+	default:
+		return strings.HasPrefix(log, "inbox/")
+	}
+}
+
+func (s *lateStore) Read(ctx context.Context, log string, after uint64, limit int) ([]session.LogEntry, error) {
+	if s.late(log) {
+		select {
+		case <-s.hear:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return s.Store.Read(ctx, log, after, limit)
+}
+
+func (s *lateStore) Last(ctx context.Context, log string) (uint64, error) {
+	if s.late(log) {
+		return 0, nil
+	}
+	return s.Store.Last(ctx, log)
+}
+
+// A stream is taken over at another runner while the one that wrote to it has
+// not heard of it: what is said from then on comes on the new connection alone.
+func TestResume_TakenOverUnheard(t *testing.T) {
+	for _, pair := range legacyPairs {
+		t.Run(pair.name, func(t *testing.T) {
+			s := newStepper()
+			server := newScripted(t, pair.server, tools(map[string]func(c *scriptCall){"steps": s.run}))
+			store := &lateStore{memory.New(), make(chan struct{})}
+			g := newRig(t, server.URL, rigOptions{Runners: 2, Store: store})
+			c := newCaller(t, g, translate.Legacy, "")
+			first := c.openTool("steps")
+			one := first.want(`"progress":1}`)
+			second := c.get(one.ID)
+			s.steps <- "2"
+			two := second.want(`"progress":2}`)
+			third := c.get(two.ID)
+			s.steps <- "3"
+			s.steps <- "end"
+			third.want(`"progress":3}`)
+			third.want("stepped")
+			third.end()
+			close(store.hear)
+			first.end()
+			second.end()
+		})
+	}
+}
 
 // Many connections for one stream, and for a session's own, at once: one of
 // each lives, and what is said after is read once.
