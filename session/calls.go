@@ -30,17 +30,12 @@ type sessionEnd struct {
 // until f says no.
 func (r *Runner) eachCall(session string, f func(id OpID, state []byte) bool) {
 	for _, kind := range []string{"lcall:", "pass:"} {
-		prefix := opKey(OpID(kind + session + ":"))
-		for after := ""; ; {
-			list, err := r.store.List(r.ctx, prefix, after, 256)
-			if err != nil || len(list) == 0 {
+		for e, err := range Records(r.ctx, r.store, opKey(OpID(kind+session+":"))) {
+			if err != nil {
 				break
 			}
-			for _, e := range list {
-				after = e.Key
-				if !f(OpID(strings.TrimPrefix(e.Key, opKey(""))), e.Value) {
-					return
-				}
+			if !f(OpID(strings.TrimPrefix(e.Key, opKey(""))), e.Value) {
+				return
 			}
 		}
 	}

@@ -55,26 +55,18 @@ func (s *legacySession) closed(x *Exec) {
 // LegacySessions calls f with each legacy session that is open, of all runners
 // on the store, until f returns false. It reads them all: not for each request.
 func (r *Runner) LegacySessions(ctx context.Context, f func(LegacySession) bool) error {
-	const page = 512
 	prefix := opKey(sessionOp(""))
-	after := ""
-	for {
-		list, err := r.store.List(ctx, prefix, after, page)
+	for e, err := range Records(ctx, r.store, prefix) {
 		if err != nil {
 			return err
 		}
-		for _, e := range list {
-			after = e.Key
-			var s legacySession
-			if strings.Contains(e.Key[len(prefix):], "/") || json.Unmarshal(e.Value, &s) != nil || s.Phase != sessionReady || s.Guest != "" {
-				continue
-			}
-			if !f(r.describe(&s)) {
-				return nil
-			}
+		var s legacySession
+		if strings.Contains(e.Key[len(prefix):], "/") || json.Unmarshal(e.Value, &s) != nil || s.Phase != sessionReady || s.Guest != "" {
+			continue
 		}
-		if len(list) < page {
+		if !f(r.describe(&s)) {
 			return nil
 		}
 	}
+	return nil
 }

@@ -212,17 +212,12 @@ func (r *Runner) Load(atMost int) (l Load) {
 		{"lcall:", &l.Calls, detachedCall},
 		{"pass:", &l.Calls, detachedCall},
 	} {
-		prefix := opKey(OpID(kind.prefix))
-		for after := ""; ; {
-			list, err := r.store.List(r.ctx, prefix, after, 256)
-			if err != nil || len(list) == 0 {
+		for e, err := range Records(r.ctx, r.store, opKey(OpID(kind.prefix))) {
+			if err != nil {
 				break
 			}
-			for _, e := range list {
-				after = e.Key
-				if kind.counts(OpID(strings.TrimPrefix(e.Key, opKey(""))), e.Value) {
-					*kind.n++
-				}
+			if kind.counts(OpID(strings.TrimPrefix(e.Key, opKey(""))), e.Value) {
+				*kind.n++
 			}
 			if atMost > 0 && l.Sessions+l.Tasks+l.Calls+l.Kept >= atMost {
 				return l
@@ -268,18 +263,14 @@ const dissolveFor = 30 * time.Second
 func (r *Runner) dissolve(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, dissolveFor)
 	defer cancel()
-	for after := ""; ; {
-		list, err := r.store.List(ctx, "", after, 256)
-		if err != nil || len(list) == 0 {
+	for e, err := range Records(ctx, r.store, "") {
+		if err != nil {
 			return
 		}
-		for _, e := range list {
-			after = e.Key
-			kind, limit := countedIn(e)
-			if r.store.Delete(ctx, e.Key, Any) == nil && limit != "" {
-				r.addUntil(ctx, countKey(kind+"/"+limit), -1)
-				r.addUntil(ctx, countKey(kind), -1)
-			}
+		kind, limit := countedIn(e)
+		if r.store.Delete(ctx, e.Key, Any) == nil && limit != "" {
+			r.addUntil(ctx, countKey(kind+"/"+limit), -1)
+			r.addUntil(ctx, countKey(kind), -1)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 )
 
@@ -89,4 +90,31 @@ type Store interface {
 	// Close ends waiting reads; they and all later calls return ErrClosed. It
 	// may be called twice.
 	Close() error
+}
+
+// recordsPage is how many records Records holds at a time.
+const recordsPage = 512
+
+// Records gives every record of st whose key begins with prefix, in key order. It
+// reads them by pages, so records that are put or deleted meanwhile may be among
+// them or not. An error of the store ends it, beside an empty Entry.
+func Records(ctx context.Context, st Store, prefix string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for after := ""; ; {
+			page, err := st.List(ctx, prefix, after, recordsPage)
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+				after = e.Key
+			}
+			if len(page) < recordsPage {
+				return
+			}
+		}
+	}
 }

@@ -159,22 +159,17 @@ func (r *Runner) fire() {
 
 // loadTimers reads this runner's wakes back from the store.
 func (r *Runner) loadTimers() {
-	after := ""
-	for {
-		list, err := r.store.List(r.ctx, "wake/", after, 1000)
-		if err != nil || len(list) == 0 {
+	for e, err := range Records(r.ctx, r.store, "wake/") {
+		var w wakes
+		switch {
+		case err != nil:
 			return
+		case json.Unmarshal(e.Value, &w) != nil || w.Runner != r.id:
+			continue
 		}
 		r.mu.Lock()
-		for _, e := range list {
-			after = e.Key
-			var w wakes
-			if json.Unmarshal(e.Value, &w) != nil || w.Runner != r.id {
-				continue
-			}
-			for name, at := range w.At {
-				r.addTimer(dueWake{at, OpID(e.Key[len("wake/"):]), name})
-			}
+		for name, at := range w.At {
+			r.addTimer(dueWake{at, OpID(e.Key[len("wake/"):]), name})
 		}
 		r.mu.Unlock()
 	}

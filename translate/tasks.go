@@ -117,9 +117,9 @@ type TaskView struct {
 	Created string
 }
 
-// TaskToLegacy makes a legacy Task object from a modern one (flat). Unknown
-// members stay; _meta does not belong inside a Task and goes.
-func TaskToLegacy(task jsonrpc.Value, v TaskView) []byte {
+// editTask begins the edit of a task of either era by what neither keeps: members
+// that only the modern one has (the new one's are added anew) and _meta.
+func editTask(task jsonrpc.Value) *jsonrpc.Edit {
 	e := task.Edit()
 	for _, r := range members {
 		if r.Legacy == "" {
@@ -127,6 +127,13 @@ func TaskToLegacy(task jsonrpc.Value, v TaskView) []byte {
 		}
 	}
 	deleteMember(e, task, "_meta")
+	return e
+}
+
+// TaskToLegacy makes a legacy Task object from a modern one (flat). Unknown
+// members stay; _meta does not belong inside a Task and goes.
+func TaskToLegacy(task jsonrpc.Value, v TaskView) []byte {
+	e := editTask(task)
 	renameNumber(e, task, "ttlMs", "ttl", true)
 	renameNumber(e, task, "pollIntervalMs", "pollInterval", false)
 	finishTask(e, task, v)
@@ -168,13 +175,7 @@ func WithMeta(task, meta []byte) []byte {
 // taskToModern starts the flat members of a modern task from a legacy Task;
 // callers add what the message around it needs.
 func taskToModern(task jsonrpc.Value, v TaskView) *jsonrpc.Edit {
-	e := task.Edit()
-	for _, r := range members {
-		if r.Legacy == "" {
-			deleteMember(e, task, r.Modern)
-		}
-	}
-	deleteMember(e, task, "_meta")
+	e := editTask(task)
 	renameNumber(e, task, "ttl", "ttlMs", true)
 	renameNumber(e, task, "pollInterval", "pollIntervalMs", false)
 	finishTask(e, task, v)

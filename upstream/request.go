@@ -79,16 +79,30 @@ func (e *endpoint) setOwn(name string, values []string) error {
 // the upstream or of ours.
 func (c *httpConn) requestHeader(out session.Outgoing) http.Header {
 	e := c.e
-	hd := make(http.Header, len(e.header)+len(out.Header)+len(c.target.Credential)+4)
+	hd := relayedHeader(out, len(e.header)+len(c.target.Credential))
+	e.authorize(hd, c.target.Credential)
+	maps.Copy(hd, e.header)
+	delete(hd, "Host")
+	setMessageHeaders(hd, out)
+	return hd
+}
+
+// relayedHeader is what of out's own header goes up, with room for the four of
+// setMessageHeaders and more others.
+func relayedHeader(out session.Outgoing, more int) http.Header {
+	hd := make(http.Header, len(out.Header)+more+4)
 	for name, values := range out.Header {
 		name = http.CanonicalHeaderKey(name)
 		if !ownHeaders[name] && !authorityHeaders[name] {
 			hd[name] = values
 		}
 	}
-	e.authorize(hd, c.target.Credential)
-	maps.Copy(hd, e.header)
-	delete(hd, "Host")
+	return hd
+}
+
+// setMessageHeaders says in hd what out is: revision, session, and what is sent and
+// wanted.
+func setMessageHeaders(hd http.Header, out session.Outgoing) {
 	if out.Version != "" {
 		hd["Mcp-Protocol-Version"] = []string{out.Version}
 	}
@@ -102,7 +116,6 @@ func (c *httpConn) requestHeader(out session.Outgoing) http.Header {
 	case http.MethodGet:
 		hd["Accept"] = valAcceptGet
 	}
-	return hd
 }
 
 // authorize puts a caller's credential into hd.

@@ -22,25 +22,8 @@ func (s *stream) showSent(out session.Outgoing) {
 	if s.h.opts.Tap == nil {
 		return
 	}
-	hd := make(http.Header, len(out.Header)+4)
-	for name, values := range out.Header {
-		name = http.CanonicalHeaderKey(name)
-		if !ownHeaders[name] && !authorityHeaders[name] {
-			hd[name] = values
-		}
-	}
-	if out.Version != "" {
-		hd["Mcp-Protocol-Version"] = []string{out.Version}
-	}
-	if out.Session != "" {
-		hd["Mcp-Session-Id"] = []string{out.Session}
-	}
-	switch verbOf(out) {
-	case http.MethodPost:
-		hd["Content-Type"], hd["Accept"] = valJSON, valAcceptPost
-	case http.MethodGet:
-		hd["Accept"] = valAcceptGet
-	}
+	hd := relayedHeader(out, 0)
+	setMessageHeaders(hd, out)
 	f := s.tapFrame(translate.ToServer)
 	f.HTTP = &translate.Envelope{Verb: verbOf(out), Header: hd}
 	session.Show(s.h.opts.Tap, f, out.Msg)

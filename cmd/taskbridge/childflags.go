@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"taskbridge/cmd/taskbridge/config"
 	"taskbridge/upstream"
 	"taskbridge/upstream/child"
 )
@@ -96,7 +97,7 @@ func (u *upstreamFlags) childEnv(fs *pflag.FlagSet) ([]string, error) {
 	var env []string
 	for _, kv := range u.env {
 		name, value, given := strings.Cut(kv, "=")
-		if !varName(name) {
+		if !config.IsVarName(name) {
 			return nil, usagef("%s: want KEY=VALUE, or KEY", where(fs, "env"))
 		}
 		if !given {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"strings"
+
+	"taskbridge/cmd/taskbridge/config"
 )
 
 const maxHeaderLine = 64 << 10
@@ -97,7 +99,7 @@ func expandVars(s string) (string, error) {
 		if !ok {
 			return "", errors.New("${ without a closing }")
 		}
-		if !varName(name) {
+		if !config.IsVarName(name) {
 			return "", errors.New("${…} does not hold the name of an environment variable")
 		}
 		value, set := os.LookupEnv(name)
@@ -107,14 +109,4 @@ func expandVars(s string) (string, error) {
 		b.WriteString(value)
 		s = after
 	}
-}
-
-func varName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return s != ""
 }

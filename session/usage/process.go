@@ -127,21 +127,13 @@ func (r *Recorder) readCrew(ctx context.Context) (crew, error) {
 
 // each calls f with each record under prefix, and the rest of its key.
 func (r *Recorder) each(ctx context.Context, prefix string, f func(rest string, raw []byte)) error {
-	const page = 1024
-	after := ""
-	for {
-		list, err := r.store.List(ctx, prefix, after, page)
+	for e, err := range session.Records(ctx, r.store, prefix) {
 		if err != nil {
 			return err
 		}
-		for _, e := range list {
-			f(strings.TrimPrefix(e.Key, prefix), e.Value)
-			after = e.Key
-		}
-		if len(list) < page {
-			return nil
-		}
+		f(strings.TrimPrefix(e.Key, prefix), e.Value)
 	}
+	return nil
 }
 
 // face is what a server was found to speak.

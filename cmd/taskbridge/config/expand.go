@@ -36,7 +36,7 @@ func expand(s string, getenv Getenv) (string, error) {
 		}
 		name, def, hasDefault := strings.Cut(inner, ":-")
 		switch {
-		case !varName(name):
+		case !IsVarName(name):
 			return "", errors.New("${…} does not hold the name of an environment variable; want ${VAR} or ${VAR:-default}, or $${ for a ${ that stands for itself")
 		case strings.Contains(def, "${"):
 			return "", fmt.Errorf("the default of ${%s:-…} cannot hold another ${…}", name)
@@ -59,7 +59,9 @@ func expand(s string, getenv Getenv) (string, error) {
 // maxValue bounds one expanded value.
 const maxValue = 64 << 10
 
-func varName(s string) bool {
+// IsVarName says that s can name an environment variable: letters of ASCII, digits
+// and _, no digit first.
+func IsVarName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		if c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') && (i == 0 || c < '0' || c > '9') {

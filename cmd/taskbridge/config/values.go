@@ -171,7 +171,7 @@ func stateKind(v string) string {
 }
 
 func stateKey(v string) string {
-	if name, ok := strings.CutPrefix(v, "env:"); ok && !varName(name) {
+	if name, ok := strings.CutPrefix(v, "env:"); ok && !IsVarName(name) {
 		return "names no environment variable; want env:NAME, or the name of a file"
 	}
 	return ""
@@ -282,7 +282,7 @@ func headerMatch(name, value string) (HeaderMatch, string) {
 
 func envPair(name, value string) (string, string) {
 	switch {
-	case !varName(name):
+	case !IsVarName(name):
 		return "", "is no name of an environment variable; want letters, digits and _, such as API_KEY"
 	case strings.Contains(value, "\x00"):
 		return "", "the value holds a NUL character"
