@@ -40,14 +40,6 @@ func HashPrincipal(kind string, parts ...string) Principal {
 	return Principal(base64.RawURLEncoding.EncodeToString(h.Sum(nil)))
 }
 
-// OpenSessionPrincipal is what a legacy session is for calls, questions,
-// buffers and caches when its caller has no identity. Its tasks are held by
-// whoever knows their handle: they are sealed and opened with the zero
-// Principal, never with this one.
-func OpenSessionPrincipal(session string) Principal {
-	return HashPrincipal("open-session", session)
-}
-
 // ErrPrincipalHeader is wrapped by what PrincipalPolicy.Of returns for a
 // request that names its caller twice or by nothing. It is answered with 400;
 // the text never holds a header's value.

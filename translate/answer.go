@@ -38,14 +38,6 @@ const (
 	OutcomeGone          Outcome = "gone"           // its client left before the answer
 )
 
-// Outcomes lists them all.
-func Outcomes() []Outcome {
-	return []Outcome{
-		OutcomeCompleted, OutcomeTask, OutcomeInputRequired, OutcomeToolError, OutcomeError, OutcomeRefused,
-		OutcomeUnavailable, OutcomeAccepted, OutcomeClosed, OutcomeCancelled, OutcomeGone,
-	}
-}
-
 // AnswerOf reads the answer raw, a JSON-RPC response that was decoded before or
 // made by us; nil: there is none. status is the HTTP status it goes with, 0 for
 // 200. It passes over values without looking into them, so that it costs little

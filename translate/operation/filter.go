@@ -24,29 +24,29 @@ type term struct {
 // filterKeys: what each key of the grammar looks at. A value may hold * for
 // any run of characters.
 var filterKeys = []struct {
-	key, help string
-	holds     func(op *Operation, value string) bool
+	key   string
+	holds func(op *Operation, value string) bool
 }{
-	{"tool", "the tool called", func(op *Operation, v string) bool { return op.Method == "tools/call" && glob(v, op.Name) }},
-	{"method", "the method of any of its requests, or GET, DELETE", hasMethod},
-	{"id", "the JSON-RPC id of any of its requests", hasID},
-	{"task", "the task's id", func(op *Operation, v string) bool { return op.TaskID != "" && glob(v, op.TaskID) }},
-	{"kind", "open, call, task, list, listen, notice or close", func(op *Operation, v string) bool { return glob(v, string(op.Kind)) }},
-	{"status", "how it ended (ok, tool-error, error, cancelled, refused, unfinished), the task's status or the HTTP status", hasStatus},
-	{"side", "the leg it was seen on: client or server", func(op *Operation, v string) bool { return glob(v, op.Leg.String()) }},
-	{"era", "legacy, modern or a revision", func(op *Operation, v string) bool { return glob(v, op.Era.String()) || glob(v, op.Version) }},
-	{"loss", "a loss of translation it had", func(op *Operation, v string) bool {
+	// tool: the tool called.
+	{"tool", func(op *Operation, v string) bool { return op.Method == "tools/call" && glob(v, op.Name) }},
+	// method: the method of any of its requests, or GET, DELETE.
+	{"method", hasMethod},
+	// id: the JSON-RPC id of any of its requests.
+	{"id", hasID},
+	// task: the task's id.
+	{"task", func(op *Operation, v string) bool { return op.TaskID != "" && glob(v, op.TaskID) }},
+	// kind: open, call, task, list, listen, notice or close.
+	{"kind", func(op *Operation, v string) bool { return glob(v, string(op.Kind)) }},
+	// status: how it ended (ok, tool-error, error, cancelled, refused, unfinished), the task's status or the HTTP status.
+	{"status", hasStatus},
+	// side: the leg it was seen on: client or server.
+	{"side", func(op *Operation, v string) bool { return glob(v, op.Leg.String()) }},
+	// era: legacy, modern or a revision.
+	{"era", func(op *Operation, v string) bool { return glob(v, op.Era.String()) || glob(v, op.Version) }},
+	// loss: a loss of translation it had.
+	{"loss", func(op *Operation, v string) bool {
 		return slices.ContainsFunc(op.Losses, func(l translate.Loss) bool { return glob(v, string(l)) })
 	}},
-}
-
-// FilterHelp lists the keys of the grammar and what each looks at.
-func FilterHelp() [][2]string {
-	out := make([][2]string, len(filterKeys))
-	for i, k := range filterKeys {
-		out[i] = [2]string{k.key, k.help}
-	}
-	return out
 }
 
 // ParseFilter reads conditions parted by blanks: key:value or plain text, which

@@ -158,10 +158,6 @@ var listMembers = map[string]string{
 
 func isList(method string) bool { return listMembers[method] != "" }
 
-// ListMember is the member of a listing's result that holds its items, "" for
-// a method that lists nothing.
-func ListMember(method string) string { return listMembers[method] }
-
 // nameOf is what a request asks for.
 func nameOf(m *jsonrpc.Message, facts translate.Fact) string {
 	if facts.Name != "" {
