@@ -22,7 +22,7 @@ type Asker interface {
 // is given to it; what it is, and so whether it may be refused at all, is known
 // only once it was read (translate.DueOf).
 type dues struct {
-	who  *throttle.Caller // nil: no limits
+	who  throttle.Caller  // zero: no limits
 	over throttle.Refusal // the limit in the way, if one is
 	held int64
 }
@@ -57,7 +57,7 @@ func (x *exchange) mayBeDue() bool {
 // post was refused, unread.
 func (x *exchange) bodyLimit() (limit int64, ok bool) {
 	d, limit := &x.dues, x.s.o.Limits.Body
-	if d.who == nil {
+	if d.who.Free() {
 		return limit, true
 	}
 	n := max(x.r.ContentLength, 0)
@@ -104,7 +104,7 @@ func (x *exchange) asked() bool {
 // of a message over a limit.
 func (x *exchange) bodyCame(n int64) {
 	d := &x.dues
-	if d.who == nil || d.held > 0 {
+	if d.who.Free() || d.held > 0 {
 		return
 	}
 	d.who.Sent(n)
@@ -118,7 +118,7 @@ func (x *exchange) pay(msg *jsonrpc.Message) throttle.Refusal {
 }
 
 // payOver is pay for a message that found a limit in its way.
-func payOver(who *throttle.Caller, over throttle.Refusal, msg *jsonrpc.Message) throttle.Refusal {
+func payOver(who throttle.Caller, over throttle.Refusal, msg *jsonrpc.Message) throttle.Refusal {
 	if !over.Refused() {
 		return over
 	}

@@ -38,9 +38,9 @@ type linkOptions struct {
 
 	Supported func(context.Context, session.Caller) []string // as StdioOptions'
 	Budget    *session.Budget                                // drawn on by requests over 64 KiB in flight; nil: none
-	// Dues is what the client has used of its limits; nil: none, or they are
+	// Dues is what the client has used of its limits; zero: none, or they are
 	// looked after elsewhere. Limited, if set, is told of refusals for them.
-	Dues    *throttle.Caller
+	Dues    throttle.Caller
 	Limited func(limit string)
 	Logger  *slog.Logger
 	Tap     session.Tap // nil: nobody looks

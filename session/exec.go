@@ -83,9 +83,7 @@ const (
 
 // Count reads a counter that Add effects move.
 func (x *Exec) Count(name string) int64 {
-	e, _ := x.r.counts.Get(x.r.ctx, countKey(name))
-	n, _ := strconv.ParseInt(string(e.Value), 10, 64)
-	return n
+	return readCount(x.r.ctx, x.r.counts, countKey(name))
 }
 
 func countKey(name string) string { return "count/" + name }

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"taskbridge/translate"
@@ -29,19 +31,26 @@ func (r *Runner) mask(kind, text string) string {
 	return m
 }
 
+// tally is how many things of a kind there are, by the counters of a route and
+// by those above it.
+type tally struct{ own, above int64 }
+
+// over says whether those are more than may be.
+func (n tally) over(own, above int64) bool { return n.own > own || n.above > above }
+
 // within says whether one more of a kind may be made under key.
-func (r *Runner) within(kind, key string, l Limit) bool {
-	return r.count(kind+"/"+key) < l.Each && r.count(kind) < l.All
+func (r *Runner) within(kind, key string, own, above Limit) bool {
+	return !r.count(kind+"/"+key, 1).over(own.Each, above.Each) && !r.count(kind, 1).over(own.All, above.All)
 }
 
 // take counts one more of a kind under key, and says whether there was room;
 // nothing is counted otherwise. Of several at once no more than fit get in.
-func (r *Runner) take(kind, key string, l Limit) bool {
-	if r.add(countKey(kind+"/"+key), 1) > l.Each {
+func (r *Runner) take(kind, key string, own, above Limit) bool {
+	if r.add(countKey(kind+"/"+key), 1).over(own.Each, above.Each) {
 		r.add(countKey(kind+"/"+key), -1)
 		return false
 	}
-	if r.add(countKey(kind), 1) > l.All {
+	if r.add(countKey(kind), 1).over(own.All, above.All) {
 		r.give(kind, key)
 		return false
 	}
@@ -54,9 +63,56 @@ func (r *Runner) give(kind, key string) {
 	r.add(countKey(kind), -1)
 }
 
-func (r *Runner) count(name string) int64 {
-	x := Exec{r: r}
-	return x.Count(name)
+// count is what counters say, and more.
+func (r *Runner) count(name string, more int64) (n tally) {
+	n.own = readCount(r.ctx, r.counts, countKey(name)) + more
+	if r.above != nil {
+		n.above = readCount(r.ctx, r.above, countKey(name)) + more
+	}
+	return n
+}
+
+func readCount(ctx context.Context, st Store, key string) (n int64) {
+	if e, err := st.Get(ctx, key); err == nil {
+		n, _ = strconv.ParseInt(string(e.Value), 10, 64)
+	}
+	return n
+}
+
+// add moves counters and returns what they then are; a record that says zero is
+// no record.
+func (r *Runner) add(key string, n int64) tally { return r.addUntil(r.ctx, key, n) }
+
+// addUntil is add that goes on while ctx does.
+func (r *Runner) addUntil(ctx context.Context, key string, n int64) (now tally) {
+	now.own = addCount(ctx, r.counts, key, n)
+	if r.above != nil {
+		now.above = addCount(ctx, r.above, key, n)
+	}
+	return now
+}
+
+func addCount(ctx context.Context, st Store, key string, n int64) int64 {
+	for ctx.Err() == nil {
+		entry, err := st.Get(ctx, key)
+		now := int64(0)
+		version := Absent
+		if err == nil {
+			now, _ = strconv.ParseInt(string(entry.Value), 10, 64)
+			version = entry.Version
+		}
+		now = max(now+n, 0)
+		if now == 0 {
+			if version == Absent || st.Delete(ctx, key, version) == nil {
+				return 0
+			}
+			continue
+		}
+		if _, err := st.Put(ctx, key, intRaw(now), version); err == nil {
+			return now
+		}
+	}
+	return 0
 }
 
 // tooMany refuses for a limit, by name: with a status where there is room for
@@ -102,18 +158,21 @@ func (r *Runner) wait(s *ClientStream, c Caller) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.streams[s.ID]
-	if a == nil || !r.proc.admit(r.route, key, r.policy().Streams) {
+	if a == nil {
 		return false
 	}
-	a.waits = key
-	return true
+	p := r.policy()
+	above := &p.Above.Streams
+	if r.above == nil {
+		above = nil
+	}
+	a.waits = r.proc.admit(r.route, key, p.Streams, above)
+	return len(a.waits) > 0
 }
 
 // endWait needs r.mu.
 func (r *Runner) endWait(a *attached) {
-	if a.waits != "" {
-		r.proc.leave(r.route, a.waits)
-	}
+	r.proc.leave(a.waits)
 }
 
 // admitStream refuses over the limit and says so in the message's own form.

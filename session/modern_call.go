@@ -250,7 +250,7 @@ func (c *modernCall) proceed(x *Exec) {
 func (c *modernCall) decide(x *Exec) {
 	raw, _ := x.Get(toolsKey(c.Pool))
 	support := toolSupport(raw).of(c.Name)
-	if (support == "required" || support == "optional") && !x.r.within(countTasks, c.Limit, x.Policy.Tasks) {
+	if (support == "required" || support == "optional") && !x.r.within(countTasks, c.Limit, x.Policy.Tasks, x.Policy.Above.Tasks) {
 		x.Do(Limited{countTasks})
 		c.finish(x, tooMany(translate.Modern, rawID(c.ID), countTasks, "too many tasks; try again when some have ended"))
 		return

@@ -16,7 +16,7 @@ func (c *modernCall) host(x *Exec) bool {
 	if !x.Policy.ParkTask || !c.Declared || c.Method != "tools/call" || c.Hosted != "" {
 		return false
 	}
-	if !x.r.within(countTasks, c.Limit, x.Policy.Tasks) || !x.Reserve("hosted/"+string(x.ID)) {
+	if !x.r.within(countTasks, c.Limit, x.Policy.Tasks, x.Policy.Above.Tasks) || !x.Reserve("hosted/"+string(x.ID)) {
 		return false // parked by state then
 	}
 	handle := x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, Session: string(c.Pool), ID: x.Token(18), Principal: c.Owner, Minted: true})

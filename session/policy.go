@@ -56,6 +56,9 @@ type Policy struct {
 	// Limits per principal (callers who cannot be told apart: per address) and
 	// in all; over them new work is refused, nothing held is dropped.
 	Tasks, Sessions, Upstreams, Streams Limit
+	// Above are the limits over all that shares Options.CountsAbove; without that
+	// there are none.
+	Above Limits
 	// MessageLimit bounds one message; held results may pass their budget by
 	// one such message. 64 MiB.
 	MessageLimit int64
@@ -73,10 +76,13 @@ type Policy struct {
 	Version string
 }
 
+// Limits bound things of callers.
+type Limits struct{ Tasks, Sessions, Upstreams, Streams Limit }
+
 // Limit bounds a kind of thing: for one principal, and in all. Zero takes the
 // default: tasks 10,000 and 100,000; legacy sessions toward clients 1,000 and
 // 10,000; sessions toward servers 100 and 1,000; streams that wait (GET,
-// listen, tasks/result) 1,000 and 10,000 of a route in this process.
+// listen, tasks/result) 1,000 and 10,000, of this process.
 type Limit struct{ Each, All int64 }
 
 func (l Limit) withDefault(each, all int64) Limit {
@@ -87,6 +93,10 @@ func (l Limit) withDefault(each, all int64) Limit {
 		l.All = all
 	}
 	return l
+}
+
+func (l Limits) withDefaults() (tasks, sessions, upstreams, streams Limit) {
+	return l.Tasks.withDefault(10000, 100000), l.Sessions.withDefault(1000, 10000), l.Upstreams.withDefault(100, 1000), l.Streams.withDefault(1000, 10000)
 }
 
 func (p Policy) withDefaults() Policy {
@@ -121,10 +131,8 @@ func (p Policy) withDefaults() Policy {
 	if p.PageSize <= 0 {
 		p.PageSize = 50
 	}
-	p.Tasks = p.Tasks.withDefault(10000, 100000)
-	p.Sessions = p.Sessions.withDefault(1000, 10000)
-	p.Upstreams = p.Upstreams.withDefault(100, 1000)
-	p.Streams = p.Streams.withDefault(1000, 10000)
+	p.Tasks, p.Sessions, p.Upstreams, p.Streams = Limits{p.Tasks, p.Sessions, p.Upstreams, p.Streams}.withDefaults()
+	p.Above.Tasks, p.Above.Sessions, p.Above.Upstreams, p.Above.Streams = p.Above.withDefaults()
 	if p.MessageLimit <= 0 {
 		p.MessageLimit = 64 << 20
 	}

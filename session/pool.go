@@ -149,7 +149,7 @@ func (p *poolSession) need(x *Exec, ev Event) {
 	}
 	p.Waiting = append(p.Waiting, ev.From)
 	if p.Phase == "" {
-		if !x.r.within(countUpstreams, n.Limit, x.Policy.Upstreams) {
+		if !x.r.within(countUpstreams, n.Limit, x.Policy.Upstreams, x.Policy.Above.Upstreams) {
 			x.Do(Limited{"server_sessions"})
 			out := tooMany(translate.Modern, jsonrpc.ID{}, "server_sessions", "too many sessions with the upstream server; try again later")
 			p.fail(x, poolReady{Out: &out})

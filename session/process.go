@@ -25,9 +25,12 @@ type Process struct {
 	waiting map[waitKind]int64
 }
 
-// waitKind is whose streams are counted: of a route, all or those of one
-// limitKey.
-type waitKind struct{ route, key string }
+// waitKind is whose streams are counted: of a route or of the whole process, all
+// or those of one limitKey.
+type waitKind struct {
+	whole      bool
+	route, key string
+}
 
 // keeps counts the events that streams of the process keep; the first runner's
 // bound is that of all.
@@ -36,25 +39,34 @@ func (p *Process) keeps(bytes int64) *keptLogs {
 	return p.kept
 }
 
-// admit counts a stream that may stay open for long, by limitKey; false: there
-// are as many as may be.
-func (p *Process) admit(route, key string, l Limit) bool {
+// admit counts a stream that may stay open for long, by limitKey, and returns
+// what it is counted as, for leave; none: there are as many as may be. above is
+// the limit over all routes; nil: there is none.
+func (p *Process) admit(route, key string, own Limit, above *Limit) []waitKind {
+	counted := []waitKind{{route: route}, {route: route, key: key}}
+	most := []int64{own.All, own.Each}
+	if above != nil {
+		counted = append(counted, waitKind{whole: true}, waitKind{whole: true, key: key})
+		most = append(most, above.All, above.Each)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all, each := waitKind{route: route}, waitKind{route, key}
-	if p.waiting[each] >= l.Each || p.waiting[all] >= l.All {
-		return false
+	for i, k := range counted {
+		if p.waiting[k] >= most[i] {
+			return nil
+		}
 	}
-	p.waiting[each]++
-	p.waiting[all]++
-	return true
+	for _, k := range counted {
+		p.waiting[k]++
+	}
+	return counted
 }
 
 // leave is the inverse.
-func (p *Process) leave(route, key string) {
+func (p *Process) leave(counted []waitKind) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, k := range [2]waitKind{{route: route}, {route, key}} {
+	for _, k := range counted {
 		if p.waiting[k]--; p.waiting[k] <= 0 {
 			delete(p.waiting, k)
 		}

@@ -155,7 +155,7 @@ const unknownSession = "unknown session; send initialize again"
 // bound to another upstream is none of its own.
 func (r *Runner) openSession(ctx context.Context, in Inbound, s *ClientStream) {
 	key := r.limitKey(in.Caller)
-	if in.guest == nil && !r.take(countSessions, key, r.policy().Sessions) {
+	if in.guest == nil && !r.take(countSessions, key, r.policy().Sessions, r.policy().Above.Sessions) {
 		r.metrics.Limited(countSessions)
 		s.Send(tooMany(translate.Legacy, messageID(in.Frame.Msg), countSessions, "too many sessions; end some with DELETE or try again later"))
 		return

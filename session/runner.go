@@ -23,8 +23,9 @@ type Options struct {
 	Faces   Faces    // required
 	Handles *Handles // required
 	// Counts is where callers' things are counted; nil: Store. Runners that share
-	// it share the limits of a Policy.
-	Counts Store
+	// it share the limits of a Policy, those that share CountsAbove the limits of
+	// Policy.Above; nil: there are none.
+	Counts, CountsAbove Store
 	// Upstream names the server behind, Route the route it is on; "default" if
 	// empty. Route is for observers alone.
 	Upstream, Route string
@@ -85,6 +86,7 @@ type Runner struct {
 	route     string
 	store     Store
 	counts    Store
+	above     Store // likewise, of more runners; nil: none
 	dialer    Dialer
 	faces     Faces
 	handles   *Handles
@@ -137,7 +139,7 @@ type Runner struct {
 type attached struct {
 	stream *ClientStream
 	op     OpID
-	waits  string // limitKey under which it is counted as waiting
+	waits  []waitKind // it is counted as; none: it is no stream that waits
 	// follows is the stream of an earlier connection this one goes on with; stop
 	// ends the reading of its log.
 	follows string
@@ -171,6 +173,7 @@ func New(o Options) (*Runner, error) {
 		boxes: map[OpID]*mailbox{}, streams: map[string]*attached{}, ups: map[upKey]*exchange{}, ids: map[string]*idBlock{},
 		holders: map[upKey]time.Time{},
 	}
+	r.above = o.CountsAbove
 	if r.counts = o.Counts; r.counts == nil {
 		r.counts = o.Store
 	}
@@ -486,34 +489,6 @@ func (r *Runner) nextID(sequence string) int64 {
 	}
 	r.ids[sequence] = &idBlock{next: start + 1, end: start + idBlockSize - 1}
 	return start
-}
-
-// add moves a counter and returns what it then is; a record that says zero is
-// no record.
-func (r *Runner) add(key string, n int64) int64 { return r.addUntil(r.ctx, key, n) }
-
-// addUntil is add that goes on while ctx does.
-func (r *Runner) addUntil(ctx context.Context, key string, n int64) int64 {
-	for ctx.Err() == nil {
-		entry, err := r.counts.Get(ctx, key)
-		now := int64(0)
-		version := Absent
-		if err == nil {
-			_ = json.Unmarshal(entry.Value, &now)
-			version = entry.Version
-		}
-		now = max(now+n, 0)
-		if now == 0 {
-			if version == Absent || r.counts.Delete(ctx, key, version) == nil {
-				return 0
-			}
-			continue
-		}
-		if _, err := r.counts.Put(ctx, key, intRaw(now), version); err == nil {
-			return now
-		}
-	}
-	return 0
 }
 
 // lastID is the last one reserved under a stored counter.

@@ -86,7 +86,7 @@ func (b *bridge) changeRoutes(c *bridgeConfig, back *undo) ([]*route, error) {
 		}
 		r := &route{routeConfig: *rc, hub: old.hub, live: old.live, limiter: old.limiter}
 		if rc.rates == nil || old.limiter == nil {
-			r.limiter = newLimiter(rc)
+			r.limiter = b.newLimiter(rc)
 		}
 		if err := r.hub.Update(b.upstreams(c, r)); err != nil {
 			return nil, plainStart(err)

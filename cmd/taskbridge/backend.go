@@ -71,9 +71,10 @@ func (s *backend) wire(b *bridge, c *bridgeConfig, r *route, policy session.Poli
 	if b.usage != nil {
 		s.faces = watchedFaces{s.faces, r.name, s.owner, b.usage}
 	}
+	own, all := b.countsOf(r)
 	o := session.Options{
 		Route: r.name, Observers: b.observers(),
-		Store: b.storeAt(s.prefix), Counts: b.countsOf(r), Dialer: dialer, Faces: s.faces, Handles: b.handles, Process: b.process,
+		Store: b.storeAt(s.prefix), Counts: own, CountsAbove: all, Dialer: dialer, Faces: s.faces, Handles: b.handles, Process: b.process,
 		Upstream: s.owner, Policy: policy, Credentials: b.creds.At(r.name), Held: b.held, Logger: b.log,
 	}
 	if b.metrics != nil {

@@ -64,8 +64,7 @@ type routeConfig struct {
 	policy    session.Policy
 	upstreams []upstreamConfig // at least one
 	prefix    string           // of its part of the store; empty: the whole
-	// rates are limits of its own: then its callers count here alone, else over
-	// all routes that have none.
+	// rates are limits of its own, beside those over all routes; nil: none.
 	rates *throttle.Limits
 
 	// settle fills in what follows.

@@ -178,10 +178,11 @@ func (s *settings) addRoute(a *app, file *config.File, i int) error {
 		name: in.Name, path: in.Path, ssePath: in.SSEPath, listeners: in.Listeners,
 		publicURL: map[string]string{}, policy: policyOf(&in.Policies), prefix: "r/" + in.Name + "/",
 	}
-	limit(&r.policy, file.Limits)
+	r.policy.Above = limitsOf(file.Limits)
+	limit(&r.policy, r.policy.Above)
 	if in.Limits != (config.Limits{}) {
 		own := lower(file.Limits, in.Limits)
-		limit(&r.policy, own)
+		limit(&r.policy, limitsOf(own))
 		rates := ratesOf(own)
 		r.rates = &rates
 	}
@@ -238,13 +239,20 @@ func ratesOf(l config.Limits) throttle.Limits {
 	}
 }
 
-// limit puts the limits of what callers have into a policy.
-func limit(p *session.Policy, l config.Limits) {
+// limitsOf are the limits of what callers have.
+func limitsOf(l config.Limits) session.Limits {
 	each, all := l.PerPrincipal, l.Total
-	p.Tasks = session.Limit{Each: each.Tasks, All: all.Tasks}
-	p.Sessions = session.Limit{Each: each.Sessions, All: all.Sessions}
-	p.Upstreams = session.Limit{Each: each.ServerSessions, All: all.ServerSessions}
-	p.Streams = session.Limit{Each: each.Streams, All: all.Streams}
+	return session.Limits{
+		Tasks:     session.Limit{Each: each.Tasks, All: all.Tasks},
+		Sessions:  session.Limit{Each: each.Sessions, All: all.Sessions},
+		Upstreams: session.Limit{Each: each.ServerSessions, All: all.ServerSessions},
+		Streams:   session.Limit{Each: each.Streams, All: all.Streams},
+	}
+}
+
+// limit puts limits into a policy.
+func limit(p *session.Policy, l session.Limits) {
+	p.Tasks, p.Sessions, p.Upstreams, p.Streams = l.Tasks, l.Sessions, l.Upstreams, l.Streams
 }
 
 // lower takes the lower of two limits each; zero is none.

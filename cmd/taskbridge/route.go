@@ -65,7 +65,7 @@ func (l *backends) of(u *upstreamConfig) *backend {
 
 // newRoute makes a route and its servers.
 func (b *bridge) newRoute(c *bridgeConfig, rc *routeConfig) (*route, error) {
-	r := &route{routeConfig: *rc, live: new(backends), limiter: newLimiter(rc)}
+	r := &route{routeConfig: *rc, live: new(backends), limiter: b.newLimiter(rc)}
 	var err error
 	r.hub, err = session.NewRoute(session.RouteOptions{
 		Name: r.name, Store: b.storeAt(r.prefix), Handles: b.handles, Process: b.process, Logger: b.log,
@@ -84,19 +84,20 @@ func plainStart(err error) error {
 	return err
 }
 
-func newLimiter(rc *routeConfig) *throttle.Limiter {
+func (b *bridge) newLimiter(rc *routeConfig) *throttle.Limiter {
 	if rc.rates == nil {
 		return nil
 	}
-	return throttle.New(*rc.rates, 0)
+	return throttle.New(*rc.rates, 0).Under(b.limiter)
 }
 
-// countsOf is where it is counted what callers of a route have.
-func (b *bridge) countsOf(r *route) session.Store {
-	if r.rates == nil {
-		return b.store
+// countsOf is where it is counted what callers of a route have: there, and over
+// all routes. A route that is alone by its nature counts once.
+func (b *bridge) countsOf(r *route) (own, all session.Store) {
+	if r.prefix == "" {
+		return b.store, nil
 	}
-	return b.storeAt(r.prefix + "counts/")
+	return b.storeAt(r.prefix + "counts/"), b.store
 }
 
 // storeAt is a part of the store; the whole of it without a prefix.

@@ -34,7 +34,7 @@ func (l Limits) burst() int {
 
 func (l Limits) burstTotal() int { return max(10, twoSeconds(l.RateTotal)) }
 
-// burstBytes is no limit: see Caller.sent.
+// burstBytes is no limit: see used.sent.
 func (l Limits) burstBytes() int { return int(min(max(l.Bytes, leastChunk), 1<<30)) }
 
 func twoSeconds(perSecond float64) int { return int(min(2*perSecond+0.5, 1<<30)) }
@@ -64,12 +64,13 @@ const Callers = 1 << 14
 type Limiter struct {
 	limits atomic.Pointer[Limits]
 	total  *rate.Limiter
+	above  *Limiter // nil: none
 
 	mu      sync.Mutex // protects the fields below
 	size    int
-	callers *simplelru.LRU[string, *Caller]
+	callers *simplelru.LRU[string, *used]
 	// crowd is shared by callers there is no room for.
-	crowd *Caller
+	crowd *used
 }
 
 // New returns a limiter. size is how many callers are told apart (0: Callers).
@@ -77,13 +78,13 @@ func New(l Limits, size int) *Limiter {
 	if size <= 0 {
 		size = Callers
 	}
-	callers, err := simplelru.NewLRU[string, *Caller](size, nil)
+	callers, err := simplelru.NewLRU[string, *used](size, nil)
 	if err != nil {
 		panic("throttle: " + err.Error()) // of a size that is not positive
 	}
 	t := &Limiter{size: size, callers: callers, total: rate.NewLimiter(limitOf(l.RateTotal), l.burstTotal())}
 	t.limits.Store(&l)
-	t.crowd = t.newCaller()
+	t.crowd = t.newUsed()
 	return t
 }
 
@@ -105,11 +106,26 @@ func limitOf(perSecond float64) rate.Limit {
 // can be forgotten.
 const looks = 8
 
-// Caller is what key has used; nil where nothing is limited. A caller is
+// Under has callers count with above, too: its limits hold for all limiters
+// under it together. It is called before the first Caller.
+func (t *Limiter) Under(above *Limiter) *Limiter {
+	t.above = above
+	return t
+}
+
+// Caller is what key has used; the zero Caller where nothing is limited.
+func (t *Limiter) Caller(key string) Caller {
+	if t == nil {
+		return Caller{}
+	}
+	return Caller{t.used(key), t.above.used(key)}
+}
+
+// used is what key has used here; nil where nothing is limited. A caller is
 // forgotten only where that makes no difference: once it may again do all that
 // a new one may. Where nobody can be forgotten new callers share one share, so
 // that many made-up callers win nothing.
-func (t *Limiter) Caller(key string) *Caller {
+func (t *Limiter) used(key string) *used {
 	if t == nil || *t.limits.Load() == (Limits{}) {
 		return nil
 	}
@@ -133,14 +149,14 @@ func (t *Limiter) Caller(key string) *Caller {
 	if t.callers.Len() >= t.size {
 		return t.crowd
 	}
-	c := t.newCaller()
+	c := t.newUsed()
 	t.callers.Add(key, c)
 	return c
 }
 
-func (t *Limiter) newCaller() *Caller {
+func (t *Limiter) newUsed() *used {
 	l := t.limits.Load()
-	return &Caller{
+	return &used{
 		t: t, limits: l,
 		requests: rate.NewLimiter(limitOf(l.Rate), l.burst()),
 		eased:    rate.NewLimiter(limitOf(l.Rate), l.burst()),
@@ -148,9 +164,9 @@ func (t *Limiter) newCaller() *Caller {
 	}
 }
 
-// Caller is what one caller has used. Safe for concurrent use; nil is never
-// refused anything.
-type Caller struct {
+// used is what one caller has used of a limiter. Safe for concurrent use; nil is
+// never refused anything.
+type used struct {
 	t *Limiter
 
 	mu       sync.Mutex // protects the fields below
@@ -165,7 +181,7 @@ type Caller struct {
 const leastChunk = 64 << 10
 
 // follow takes limits that were changed; it needs c.mu.
-func (c *Caller) follow() *Limits {
+func (c *used) follow() *Limits {
 	l := c.t.limits.Load()
 	if l == c.limits {
 		return l
@@ -181,7 +197,7 @@ func (c *Caller) follow() *Limits {
 }
 
 // rested: a new caller could do no more.
-func (c *Caller) rested(now time.Time) bool {
+func (c *used) rested(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.follow()
@@ -194,7 +210,7 @@ func (c *Caller) rested(now time.Time) bool {
 }
 
 // Request counts one message.
-func (c *Caller) Request() Refusal {
+func (c *used) Request() Refusal {
 	if c == nil {
 		return Refusal{}
 	}
@@ -206,14 +222,14 @@ func (c *Caller) Request() Refusal {
 
 // Eased counts one message of the kind translate.DueEased that Request has
 // refused: those have as much again, of their own.
-func (c *Caller) Eased() Refusal {
+func (c *used) Eased() Refusal {
 	if c == nil {
 		return Refusal{}
 	}
 	return c.draw(c.eased)
 }
 
-func (c *Caller) draw(b *rate.Limiter) Refusal {
+func (c *used) draw(b *rate.Limiter) Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.follow()
@@ -234,7 +250,7 @@ func until(b *rate.Limiter, now time.Time) time.Duration {
 }
 
 // Send counts n bytes, unless the caller is behind with what it sent before.
-func (c *Caller) Send(n int64) Refusal {
+func (c *used) Send(n int64) Refusal {
 	if c == nil {
 		return Refusal{}
 	}
@@ -250,7 +266,7 @@ func (c *Caller) Send(n int64) Refusal {
 }
 
 // Sent counts n bytes, behind or not.
-func (c *Caller) Sent(n int64) {
+func (c *used) Sent(n int64) {
 	if c == nil {
 		return
 	}
@@ -261,7 +277,7 @@ func (c *Caller) Sent(n int64) {
 }
 
 // sent takes more than there is: the bucket is then below zero by it.
-func (c *Caller) sent(n int64) {
+func (c *used) sent(n int64) {
 	if c.limits.Bytes <= 0 {
 		return
 	}
@@ -276,7 +292,7 @@ const heldAgain = time.Second
 
 // Hold counts n bytes of a message as under way, until Let. Nothing is counted
 // where it is refused.
-func (c *Caller) Hold(n int64) Refusal {
+func (c *used) Hold(n int64) Refusal {
 	if c == nil || n <= 0 {
 		return Refusal{}
 	}
@@ -290,7 +306,7 @@ func (c *Caller) Hold(n int64) Refusal {
 }
 
 // Keep is Hold that is never refused.
-func (c *Caller) Keep(n int64) {
+func (c *used) Keep(n int64) {
 	if c == nil || n <= 0 {
 		return
 	}
@@ -300,7 +316,7 @@ func (c *Caller) Keep(n int64) {
 }
 
 // Let ends a Hold or Keep.
-func (c *Caller) Let(n int64) {
+func (c *used) Let(n int64) {
 	if c == nil || n <= 0 {
 		return
 	}

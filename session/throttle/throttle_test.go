@@ -9,7 +9,7 @@ import (
 )
 
 // admitted is how many of n requests are let in at once.
-func admitted(c *Caller, n int) (in int) {
+func admitted(c Caller, n int) (in int) {
 	for range n {
 		if !c.Request().Refused() {
 			in++
@@ -141,7 +141,7 @@ func TestManyCallers(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for i := range 1000 { // all rest but one, so there is room
-			if c := lim.Caller(fmt.Sprint("later-", i)); c == lim.crowd {
+			if c := lim.Caller(fmt.Sprint("later-", i)); c.own == lim.crowd {
 				t.Fatalf("no room for caller %d though others rest", i)
 			}
 		}
@@ -170,7 +170,7 @@ func TestSet(t *testing.T) {
 			t.Errorf("%d let in a second later, want 10", in)
 		}
 		lim.Set(Limits{})
-		if lim.Caller("a") != nil || admitted(c, 100) != 100 {
+		if !lim.Caller("a").Free() || admitted(c, 100) != 100 {
 			t.Error("limits taken back still count")
 		}
 	})
@@ -224,4 +224,38 @@ func BenchmarkRequest(b *testing.B) {
 		c.Send(1000)
 		c.Let(1000)
 	}
+}
+
+// Limits above hold over all limiters under them, beside each one's own.
+func TestUnder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		above := New(Limits{Rate: 0.001, Burst: 5, Bytes: 1, InFlight: 100}, 0)
+		a, b := New(Limits{Rate: 0.001, Burst: 3}, 0).Under(above), New(Limits{}, 0).Under(above)
+		if n := admitted(a.Caller("x"), 10); n != 3 {
+			t.Errorf("%d by its own limit of 3", n)
+		}
+		if n := admitted(b.Caller("x"), 10); n != 2 {
+			t.Errorf("%d by what is left of 5 over all", n)
+		}
+		if n := admitted(b.Caller("y"), 10); n != 5 {
+			t.Errorf("another caller: %d of 5", n)
+		}
+		if r := a.Caller("x").Hold(80); r.Refused() {
+			t.Error("80 of 100 bytes were refused")
+		}
+		if r := b.Caller("x").Hold(80); r.Limit != InFlight {
+			t.Errorf("80 more over all: %+v", r)
+		}
+		a.Caller("x").Let(80)
+		if r := b.Caller("x").Hold(80); r.Refused() {
+			t.Error("what was let go is still held")
+		}
+		a.Caller("x").Sent(1 << 20)
+		if r := b.Caller("x").Send(1); r.Limit != Bytes {
+			t.Errorf("behind over all: %+v", r)
+		}
+		if !New(Limits{}, 0).Caller("x").Free() || b.Caller("x").Free() {
+			t.Error("who is free of limits")
+		}
+	})
 }

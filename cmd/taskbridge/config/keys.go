@@ -133,7 +133,7 @@ var policyKeys = []key[Policies]{
 	row("task-handle-after", duration(false), func(p *Policies) *durationValue { return &p.TaskHandleAfter }, "500ms", "How long a legacy task call waits for the server before it gets a task of ours."),
 	row("inline-wait", duration(true), func(p *Policies) *durationValue { return &p.InlineWait }, "0", "How long a fresh task of a legacy server may finish before a modern client gets its handle; 0 gives it at once."),
 	row("lifetimes", inherited("lifetimes", lifetimeKeys), func(p *Policies) *Lifetimes { return &p.Lifetimes }, "", "How long things are kept."),
-	row("limits", group("limits", limitKeys, nil), func(p *Policies) *Limits { return &p.Limits }, "(those at the top)", "Bounds of one route, beside those at the top."),
+	row("limits", group("limits", limitKeys, nil), func(p *Policies) *Limits { return &p.Limits }, "(those at the top)", "Bounds of one route, which count beside those at the top."),
 }
 
 var clientPinKeys = []key[ClientPin]{
@@ -211,7 +211,7 @@ var fileKeys = []key[document]{
 	row("jwt-issuer", someText, func(d *document) *string { return &d.JWTIssuer }, "(anybody whose key is in the set)", "Whom tokens must be from."),
 	row("jwt-alg", listOf(called("algorithm", words(asymmetric...)), maxList), func(d *document) *[]string { return &d.JWTAlgorithms }, "(RS256, ES256, EdDSA)", "How tokens may be signed."),
 	row("allow-open", yesNo(), func(d *document) *bool { return &d.AllowOpen }, "false", "Unverified callers may use credentials of ours."),
-	row("limits", group("limits", limitKeys, nil), func(d *document) *Limits { return &d.Limits }, "", "Bounds over all routes; over them new work is refused."),
+	row("limits", group("limits", limitKeys, nil), func(d *document) *Limits { return &d.Limits }, "", "Bounds over all routes together; over them new work is refused."),
 	row("log", withDefaults("log", logKeys), func(d *document) *Log { return &d.Log }, "", "The log."),
 	row("record", group("record", recordKeys, nil), func(d *document) *Record { return &d.Record }, "(off)", "Whether traffic is kept."),
 	row("telemetry", withDefaults("telemetry", telemetryKeys), func(d *document) *Telemetry { return &d.Telemetry }, "", "What is told about requests; OpenTelemetry is on by its `OTEL_*` variables alone."),
