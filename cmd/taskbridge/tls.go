@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"taskbridge/cmd/taskbridge/config"
 )
 
 // tlsFlags say how clients reach us encrypted.
@@ -61,6 +63,13 @@ func (p *keyPair) read() error {
 	modified, err := p.changed()
 	if err != nil {
 		return err
+	}
+	for _, name := range []string{p.certFile, p.keyFile} {
+		f, err := config.OpenRegular(name) // all handshakes wait for what is read here
+		if err != nil {
+			return err
+		}
+		f.Close()
 	}
 	pair, err := tls.LoadX509KeyPair(p.certFile, p.keyFile)
 	if err != nil {

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"os"
+	"io"
 	"path/filepath"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"taskbridge/cmd/taskbridge/config"
 )
 
 // settle is how long a file must be left alone before it is read: editors and
@@ -90,8 +92,15 @@ const maxAbsent = 5
 // none are the contents of a file that cannot be read.
 var none [sha256.Size]byte
 
+// contents tells one reading of a file from another, of one that is too large
+// to be taken by its beginning.
 func contents(name string) [sha256.Size]byte {
-	raw, err := os.ReadFile(name)
+	f, err := config.OpenRegular(name)
+	if err != nil {
+		return none
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, config.MaxSource+1))
 	if err != nil {
 		return none
 	}

@@ -256,14 +256,17 @@ func (s *KeySet) load(ctx context.Context) error {
 
 func (s *KeySet) read(ctx context.Context) ([]byte, error) {
 	if !s.remote {
+		// Looked at first: opening a pipe waits for who writes to it.
+		if fi, err := os.Stat(s.o.Source); err != nil {
+			return nil, err
+		} else if !fi.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is no file", s.shown)
+		}
 		f, err := os.Open(s.o.Source)
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
-		if fi, err := f.Stat(); err == nil && !fi.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s is no file", s.shown)
-		}
 		return readSet(f)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.o.Source, nil)

@@ -28,7 +28,7 @@ func readAll(pattern string) (map[string][]byte, error) {
 // TestHostile: files made to cost much are refused, all of them within the time
 // of one test.
 func TestHostile(t *testing.T) {
-	n := maxSource / 24
+	n := MaxSource / 24
 	if testing.Short() {
 		n /= 4
 	}
@@ -62,7 +62,7 @@ func TestFleet(t *testing.T) {
 }
 
 func TestTooLarge(t *testing.T) {
-	src := []byte("routes: [{upstream: 'http://127.0.0.1/mcp'}]\n#" + strings.Repeat("x", maxSource))
+	src := []byte("routes: [{upstream: 'http://127.0.0.1/mcp'}]\n#" + strings.Repeat("x", MaxSource))
 	_, problems := Parse("large.yaml", src, environment)
 	if len(problems) != 1 || problems[0].String() != "large.yaml: is larger than 1024 KiB; a configuration is shorter" {
 		t.Error(problems)

@@ -36,14 +36,38 @@ func Load(name string, stdin io.Reader, getenv Getenv, over func(*File)) (*File,
 // read returns a byte more than a file may have, no more.
 func read(name string, stdin io.Reader) ([]byte, error) {
 	if name != "-" {
-		file, err := os.Open(name)
+		file, err := OpenRegular(name)
+		if errors.Is(err, errIrregular) {
+			err = errors.New("is no regular file; to pipe a configuration in, name it -")
+		}
 		if err != nil {
 			return nil, err
 		}
 		defer file.Close()
 		stdin = file
 	}
-	return io.ReadAll(io.LimitReader(stdin, maxSource+1))
+	return io.ReadAll(io.LimitReader(stdin, MaxSource+1))
+}
+
+var (
+	errFolder    = errors.New("is a folder")
+	errIrregular = errors.New("is no regular file")
+)
+
+// OpenRegular opens a file that is read while the proxy runs. Other things have
+// such a name, too: opening a pipe waits for somebody who writes to it, for ever
+// perhaps, and a device may have no end.
+func OpenRegular(name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errFolder}
+	case !info.Mode().IsRegular():
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errIrregular}
+	}
+	return os.Open(name)
 }
 
 // reason leaves out the name, which stands before it already.
@@ -63,15 +87,10 @@ func (f *File) missing() []Problem {
 		if name == "" || name == "-" {
 			return
 		}
-		file, err := os.Open(name)
+		file, err := OpenRegular(name)
 		if err == nil {
-			var info fs.FileInfo
-			if info, err = file.Stat(); err == nil && info.IsDir() {
-				err = errors.New("is a folder")
-			}
 			file.Close()
-		}
-		if err != nil {
+		} else {
 			p.at(path, "the file cannot be read: %s; names are relative to the folder of the configuration", reason(err))
 		}
 	}

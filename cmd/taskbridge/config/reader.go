@@ -104,8 +104,8 @@ func (r *reader) expand(at place) (string, bool) {
 	r.written[at.path] = at.text
 	value, err := expand(at.text, r.getenv)
 	if err == nil {
-		if r.expanded += len(value); r.expanded > 16*maxSource {
-			r.bad(at, "variables stand for more than %d MiB in all", 16*maxSource>>20)
+		if r.expanded += len(value); r.expanded > 16*MaxSource {
+			r.bad(at, "variables stand for more than %d MiB in all", 16*MaxSource>>20)
 			return "", false
 		}
 		if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' && c != '\n' || c == 0x7f }) {

@@ -16,7 +16,7 @@ import (
 // Bounds of a file. Parsing takes time that grows with the square of depth and
 // of the keys of one mapping, and stack with depth.
 const (
-	maxSource  = 1 << 20 // bytes
+	MaxSource  = 1 << 20 // bytes of a file
 	maxTokens  = 250_000
 	maxDepth   = 32
 	maxKeys    = 1000    // of one mapping
@@ -68,8 +68,8 @@ func (n *node) member(key string) *node {
 // tree parses src. It returns nil where the file is no YAML of one document,
 // which has been reported then.
 func tree(src []byte, p *problems) *node {
-	if len(src) > maxSource {
-		p.add(mark{}, "", "is larger than %d KiB; a configuration is shorter", maxSource>>10)
+	if len(src) > MaxSource {
+		p.add(mark{}, "", "is larger than %d KiB; a configuration is shorter", MaxSource>>10)
 		return nil
 	}
 	s := strings.TrimPrefix(string(src), "\uFEFF")
