@@ -54,7 +54,7 @@ func (b *bridge) apply(ctx context.Context, c bridgeConfig) (err error) {
 }
 
 // newCallers returns what verifies tokens: what there is, where nothing about it
-// changed.
+// changed, with the keys there are, where their place did not.
 func (b *bridge) newCallers(ctx context.Context, c *bridgeConfig, back *undo) (*callers, error) {
 	if c.jwt == nil || c.stdio {
 		return nil, nil
@@ -62,7 +62,10 @@ func (b *bridge) newCallers(ctx context.Context, c *bridgeConfig, back *undo) (*
 	if b.who != nil && reflect.DeepEqual(b.who.jwtConfig, *c.jwt) {
 		return b.who, nil
 	}
-	who, err := c.jwt.start(ctx, b.log)
+	if b.who != nil && reflect.DeepEqual(b.who.keysAt, c.jwt.keysAt) {
+		return &callers{*c.jwt, b.who.keysInUse}, nil
+	}
+	who, err := c.jwt.start(ctx, b.log, len(b.routes) > 0)
 	if err == nil {
 		back.add(who.close)
 	}
@@ -170,7 +173,7 @@ func (b *bridge) commit(c bridgeConfig, routes []*route, who *callers) {
 	for _, d := range b.doors {
 		d.seeOff()
 	}
-	if old != who {
+	if !old.shares(who) {
 		old.close()
 	}
 	for _, r := range gone {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -318,4 +319,52 @@ func TestJWTMetadata(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReload_Keys: who is known stays known over a reload while the place of the
+// keys is out of reach: a new audience takes the keys there are, and a new place
+// that gives none is refused.
+func TestReload_Keys(t *testing.T) {
+	k := bearertest.Ed(t, "k")
+	var down atomic.Bool
+	place := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write(bearertest.Set(t, k))
+	}))
+	t.Cleanup(place.Close)
+	text := func(keys, audience string) string {
+		return fmt.Sprintf("listen: 127.0.0.1:0\nprincipal: jwt:%s\njwt-audience: [%s]\nroutes:\n  - {path: /one, upstream: %q}\n",
+			keys, audience, peer(t, peers.NewModernServer(peers.ServerOptions{})))
+	}
+	f := startFile(t, text(place.URL+"/keys", jwtAudience))
+	want := func(what string, want int) {
+		t.Helper()
+		h := modernHeader.Clone()
+		h.Set("Authorization", "Bearer "+tokenOf(t, k, "somebody", time.Hour))
+		if status, _, body := ask(t, http.MethodPost, f.root+"/one", h, discoverCall); status != want {
+			t.Errorf("%s: %d %s, want %d", what, status, body, want)
+		}
+	}
+	want("at first", 200)
+	down.Store(true)
+	if err := f.put(text(place.URL+"/keys", jwtAudience+", other")); err != nil {
+		t.Errorf("another audience: %v", err)
+	}
+	want("another audience", 200)
+	if err := f.put(text(place.URL+"/elsewhere", jwtAudience)); err == nil || !strings.Contains(err.Error(), "/elsewhere cannot be had") {
+		t.Errorf("keys that are not there: %v", err)
+	}
+	want("keys that are not there", 200)
+	if err := f.put(text(place.URL+"/keys", "other")); err != nil {
+		t.Errorf("for somebody else: %v", err)
+	}
+	want("for somebody else", 401)
+	down.Store(false)
+	if err := f.put(text(place.URL+"/elsewhere", jwtAudience)); err != nil {
+		t.Errorf("keys that are there: %v", err)
+	}
+	want("keys that are there", 200)
 }

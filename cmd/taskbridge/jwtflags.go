@@ -29,7 +29,7 @@ func (f *jwtFlags) register(fs *pflag.FlagSet) {
 
 // jwtConfig is how callers are verified; it has been checked.
 type jwtConfig struct {
-	keys     bearer.KeyOptions
+	keysAt   bearer.KeyOptions
 	audience []string // none: the public URL of each route
 	issuer   string
 	algs     []string
@@ -58,8 +58,8 @@ func (f *jwtFlags) check(fs *pflag.FlagSet, source, publicURL string) (*jwtConfi
 
 // newJWT checks how callers are verified; at is the setting an error is about.
 func newJWT(source string, audience []string, issuer string, algorithms []string) (c *jwtConfig, at string, err error) {
-	c = &jwtConfig{keys: bearer.KeyOptions{Source: source}, audience: audience, issuer: issuer}
-	if _, err := bearer.NewKeySet(c.keys); err != nil {
+	c = &jwtConfig{keysAt: bearer.KeyOptions{Source: source}, audience: audience, issuer: issuer}
+	if _, err := bearer.NewKeySet(c.keysAt); err != nil {
 		return nil, "principal", err
 	}
 	for _, a := range audience {
@@ -80,15 +80,23 @@ func newJWT(source string, audience []string, issuer string, algorithms []string
 // callers has the keys of callers' tokens while a bridge runs.
 type callers struct {
 	jwtConfig
+	*keysInUse
+}
+
+// keysInUse is a key set that is kept fresh. Where only whom tokens must be for
+// or from changes, it goes on: the place of the keys may be out of reach just
+// then, and callers are known all the same.
+type keysInUse struct {
 	keys *bearer.KeySet
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 }
 
 // start reads the keys. Those behind a URL may come later: callers are told to
-// try again until then.
-func (c *jwtConfig) start(ctx context.Context, log *slog.Logger) (*callers, error) {
-	o := c.keys
+// try again until then. Not so where callers are known already (running): all
+// of them would be shut out by a place that may never answer.
+func (c *jwtConfig) start(ctx context.Context, log *slog.Logger, running bool) (*callers, error) {
+	o := c.keysAt
 	o.Logger = log
 	keys, err := bearer.NewKeySet(o)
 	if err != nil {
@@ -98,12 +106,15 @@ func (c *jwtConfig) start(ctx context.Context, log *slog.Logger) (*callers, erro
 		if !keys.Remote() {
 			return nil, fmt.Errorf("principal jwt: read keys: %w", err)
 		}
+		if running {
+			return nil, fmt.Errorf("principal jwt: the keys of %s cannot be had, and without them all callers would be refused: %w; reload once they are there", keys.Source(), err)
+		}
 		log.Warn("the keys of callers' tokens cannot be had yet; callers are refused until they can", "keys", keys.Source(), "err", err)
 	}
-	cs := &callers{jwtConfig: *c, keys: keys}
-	ctx, cs.stop = context.WithCancel(context.WithoutCancel(ctx))
-	cs.wg.Go(func() { keys.Run(ctx) })
-	return cs, nil
+	used := &keysInUse{keys: keys}
+	ctx, used.stop = context.WithCancel(context.WithoutCancel(ctx))
+	used.wg.Go(func() { keys.Run(ctx) })
+	return &callers{*c, used}, nil
 }
 
 // verifier takes the tokens that are for a route: where nobody said whom they
@@ -124,6 +135,11 @@ func (cs *callers) close() {
 		cs.stop()
 		cs.wg.Wait()
 	}
+}
+
+// shares: both have the same keys in use.
+func (cs *callers) shares(o *callers) bool {
+	return cs != nil && o != nil && cs.keysInUse == o.keysInUse
 }
 
 // ownMetadata is our own protected resource metadata (RFC 9728 section 2),

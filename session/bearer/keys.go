@@ -257,9 +257,7 @@ func (s *KeySet) load(ctx context.Context) error {
 func (s *KeySet) read(ctx context.Context) ([]byte, error) {
 	if !s.remote {
 		// Looked at first: opening a pipe waits for who writes to it.
-		if fi, err := os.Stat(s.o.Source); err != nil {
-			return nil, err
-		} else if !fi.Mode().IsRegular() {
+		if fi, err := os.Stat(s.o.Source); err == nil && !fi.Mode().IsRegular() {
 			return nil, fmt.Errorf("%s is no file", s.shown)
 		}
 		f, err := os.Open(s.o.Source)
