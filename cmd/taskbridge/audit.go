@@ -99,11 +99,18 @@ func (l *auditLog) End(q *session.Request, e session.Ended) {
 	if q.Principal != "" {
 		attrs = append(attrs, "principal", l.mask("principal", string(q.Principal)))
 	}
-	if id := taskID(q.Task + e.TaskID); id != "" {
+	raw := q.Task
+	if what == taskCreated {
+		raw = e.TaskID
+	}
+	if id := taskID(raw); id != "" {
 		attrs = append(attrs, "task", l.mask("task", id))
 	}
 	l.log.Info("audit", attrs...)
 }
+
+// taskCreated is what a request was that got a task.
+const taskCreated = "created"
 
 // audited is what a request was to a task: created, retrieved, cancelled,
 // answered or refused; "": none that is written down. Of tasks/get, which
@@ -115,8 +122,8 @@ func audited(q *session.Request, e session.Ended) string {
 	of := map[string]string{"tasks/get": "retrieved", "tasks/result": "retrieved", "tasks/cancel": "cancelled", "tasks/update": "answered", "tasks/list": "listed"}[q.Method]
 	failed := e.Outcome == translate.OutcomeError || e.Outcome == translate.OutcomeRefused || e.Outcome == translate.OutcomeUnavailable
 	switch {
-	case e.Outcome == translate.OutcomeTask:
-		return "created"
+	case e.Outcome == translate.OutcomeTask && of == "": // within a result that is fetched it is part of that
+		return taskCreated
 	case of == "":
 		if failed && q.Uses&translate.OnlyTaskParam != 0 {
 			return "refused"

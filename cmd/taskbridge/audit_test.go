@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -159,6 +161,7 @@ func TestAudited(t *testing.T) {
 		{request("tasks/result", translate.Legacy), session.Ended{Answer: done}, "retrieved"},
 		{request("tasks/result", translate.Legacy), session.Ended{Answer: translate.Answer{Outcome: translate.OutcomeError, Code: -32000}}, "retrieved"},
 		{request("tasks/result", translate.Legacy), session.Ended{Answer: failed}, "refused"},
+		{request("tasks/result", translate.Legacy), session.Ended{Answer: translate.Answer{Outcome: translate.OutcomeTask, TaskID: `"2"`}}, "retrieved"},
 		{request("tasks/result", translate.Legacy), session.Ended{Answer: translate.Answer{Outcome: translate.OutcomeGone}}, ""},
 		{request("tasks/update", translate.Modern), session.Ended{Answer: done}, "answered"},
 		{request("tasks/list", translate.Legacy), session.Ended{Answer: done}, "listed"},
@@ -167,6 +170,26 @@ func TestAudited(t *testing.T) {
 	} {
 		if got := audited(&tt.q, tt.e); got != tt.want {
 			t.Errorf("%s of %s, %+v: %q, want %q", tt.q.Method, tt.q.Down, tt.e.Answer, got, tt.want)
+		}
+	}
+}
+
+// A line names the one task it is about: of a request that names one and gets a
+// result that looks like another, its own.
+func TestAuditLine_Task(t *testing.T) {
+	for _, tt := range []struct{ method, asked, got, want string }{
+		{"tools/call", "", `"2"`, "task/2"},
+		{"tasks/result", `"1"`, `"2"`, "task/1"},
+		{"tasks/result", `"1"`, "", "task/1"},
+		{"tasks/list", "", `"2"`, ""},
+	} {
+		var out bytes.Buffer
+		l := &auditLog{log: slog.New(slog.NewJSONHandler(&out, nil)), mask: func(kind, text string) string { return kind + "/" + text }}
+		q := session.Request{Kind: jsonrpc.Request, Method: tt.method, Down: translate.Legacy, Task: tt.asked}
+		l.End(&q, session.Ended{Answer: translate.Answer{Outcome: translate.OutcomeTask, TaskID: tt.got}})
+		var line struct{ Task string }
+		if err := json.Unmarshal(out.Bytes(), &line); err != nil || line.Task != tt.want {
+			t.Errorf("%s: %s%v\nwant task %q", tt.method, &out, err, tt.want)
 		}
 	}
 }
