@@ -169,6 +169,11 @@ func (b *bridge) commit(c bridgeConfig, routes []*route, who *callers) {
 		if r.limiter != nil {
 			r.limiter.Set(*r.rates)
 		}
+		for i := range r.upstreams {
+			if s := r.live.of(&r.upstreams[i]); s != nil { // one of its name may be emptied beside it
+				b.know(s.owner, s.peer)
+			}
+		}
 	}
 	for _, d := range b.doors {
 		d.seeOff()

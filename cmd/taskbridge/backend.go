@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbridge/session"
+	"taskbridge/session/telemetry"
 	"taskbridge/translate"
 	"taskbridge/upstream"
 )
@@ -23,6 +24,8 @@ type backend struct {
 	child     *upstream.Stdio // where it is a process of ours
 	probe     upstream.ProbeOptions
 	ws        *upstream.WebSocket
+	peer      *telemetry.Peer
+	forget    func() // undoes bridge.know; nil: there is nothing to undo
 }
 
 // newBackend wires a server. Nothing is sent to it yet.
@@ -37,7 +40,9 @@ func (b *bridge) newBackend(c *bridgeConfig, r *route, u *upstreamConfig, policy
 
 func (s *backend) wire(b *bridge, c *bridgeConfig, r *route, policy session.Policy) error {
 	info := buildInfo()
-	b.know(&s.upstreamConfig)
+	s.peer = peerOf(&s.upstreamConfig)
+	b.know(s.owner, s.peer)
+	s.forget = func() { b.forget(s.owner, s.peer) }
 	if err := s.newDialer(b, c.maxMessage, r.local, "taskbridge/"+info.Version); err != nil {
 		return err
 	}
@@ -78,7 +83,7 @@ func (s *backend) wire(b *bridge, c *bridgeConfig, r *route, policy session.Poli
 		Upstream: s.owner, Policy: policy, Credentials: b.creds.At(r.name), Held: b.held, Logger: b.log,
 	}
 	if b.metrics != nil {
-		o.Metrics = b.metrics
+		o.Metrics = b.metrics.at(r.name)
 	}
 	var err error
 	s.runner, err = session.New(o)
@@ -145,6 +150,9 @@ func (s *backend) down() bool {
 // close releases what newBackend made, as far as it came, once its runner is
 // closed.
 func (s *backend) close() {
+	if s.forget != nil {
+		s.forget()
+	}
 	if s.transport != nil {
 		s.transport.Close()
 	}

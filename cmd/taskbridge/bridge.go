@@ -37,10 +37,10 @@ type bridge struct {
 	metrics *metrics          // nil: none
 	usage   *usage.Recorder   // nil: nobody asks who speaks what
 
-	tracing *tracing     // nil: OpenTelemetry is not told anything
-	audit   *auditLog    // nil: nothing is written down
-	peersMu sync.RWMutex // protects peers
-	peers   map[string]telemetry.Peer
+	tracing *tracing                     // nil: OpenTelemetry is not told anything
+	audit   *auditLog                    // nil: nothing is written down
+	peersMu sync.RWMutex                 // protects peers
+	peers   map[string][]*telemetry.Peer // of servers that are started, the newest last
 
 	doors []*door // none with stdio
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -108,28 +109,50 @@ func (t *tracing) close() {
 func (b *bridge) peer(upstream string) telemetry.Peer {
 	b.peersMu.RLock()
 	defer b.peersMu.RUnlock()
-	return b.peers[upstream]
+	if list := b.peers[upstream]; len(list) > 0 {
+		return *list[len(list)-1]
+	}
+	return telemetry.Peer{}
 }
 
-// know notes how an upstream is reached.
-func (b *bridge) know(u *upstreamConfig) {
-	p := telemetry.Peer{Transport: translate.TransportStdio}
-	if u.server.child == nil {
-		p.Transport = translate.TransportHTTP
-		if u.server.ws {
-			p.Transport = translate.TransportWebSocket
-		}
-		if at, err := url.Parse(u.server.http.URL); err == nil {
-			p.Address = at.Hostname()
-			if p.Port, err = strconv.Atoi(at.Port()); err != nil {
-				p.Port = map[string]int{"http": 80, "ws": 80, "https": 443, "wss": 443}[at.Scheme]
-			}
+// peerOf is how an upstream is reached.
+func peerOf(u *upstreamConfig) *telemetry.Peer {
+	p := &telemetry.Peer{Transport: translate.TransportStdio}
+	if u.server.child != nil {
+		return p
+	}
+	p.Transport = translate.TransportHTTP
+	if u.server.ws {
+		p.Transport = translate.TransportWebSocket
+	}
+	if at, err := url.Parse(u.server.http.URL); err == nil {
+		p.Address = at.Hostname()
+		if p.Port, err = strconv.Atoi(at.Port()); err != nil {
+			p.Port = map[string]int{"http": 80, "ws": 80, "https": 443, "wss": 443}[at.Scheme]
 		}
 	}
+	return p
+}
+
+// know notes how an upstream is reached; what was said last counts.
+func (b *bridge) know(upstream string, p *telemetry.Peer) {
 	b.peersMu.Lock()
 	defer b.peersMu.Unlock()
 	if b.peers == nil {
-		b.peers = map[string]telemetry.Peer{}
+		b.peers = map[string][]*telemetry.Peer{}
 	}
-	b.peers[u.owner] = p
+	b.peers[upstream] = append(without(b.peers[upstream], p), p)
+}
+
+// forget is the inverse of know.
+func (b *bridge) forget(upstream string, p *telemetry.Peer) {
+	b.peersMu.Lock()
+	defer b.peersMu.Unlock()
+	if b.peers[upstream] = without(b.peers[upstream], p); len(b.peers[upstream]) == 0 {
+		delete(b.peers, upstream)
+	}
+}
+
+func without(list []*telemetry.Peer, p *telemetry.Peer) []*telemetry.Peer {
+	return slices.DeleteFunc(list, func(one *telemetry.Peer) bool { return one == p })
 }

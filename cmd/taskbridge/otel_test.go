@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -129,4 +130,31 @@ func hexID(b []byte) string {
 		s.WriteByte(digits[c&15])
 	}
 	return s.String()
+}
+
+// How servers are reached is known for those that are there alone.
+func TestReload_ForgetsPeers(t *testing.T) {
+	a, b := peer(t, peers.NewModernServer(peers.ServerOptions{})), peer(t, peers.NewModernServer(peers.ServerOptions{}))
+	text := func(url string) string {
+		return fmt.Sprintf("listen: 127.0.0.1:0\nroutes:\n  - {name: one, path: /mcp, upstreams: [{name: s, url: %q}, {name: t, url: %q}]}\n", url, a)
+	}
+	f := startFile(t, text(a))
+	for range 3 {
+		for _, url := range []string{b, a} {
+			if err := f.put(text(url)); err != nil {
+				t.Fatal(err)
+			}
+			if p := f.bridge.peer("one/s"); url != fmt.Sprintf("http://%s:%d/mcp", p.Address, p.Port) {
+				t.Errorf("%s is reached at %+v", url, p)
+			}
+		}
+	}
+	if err := f.put(fmt.Sprintf("listen: 127.0.0.1:0\nroutes:\n  - {name: one, path: /mcp, upstream: %q}\n", a)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "those that went are forgotten", func() bool {
+		f.bridge.peersMu.RLock()
+		defer f.bridge.peersMu.RUnlock()
+		return len(f.bridge.peers) == 1 && len(f.bridge.peers["one/default"]) == 1
+	})
 }
