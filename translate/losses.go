@@ -1,7 +1,7 @@
 package translate
 
 // Loss names something one dialect says and the other cannot. Every loss is
-// counted in taskbridge_translation_loss_total{what}.
+// counted in taskbridge_translation_loss_total{route,what}.
 type Loss string
 
 const (

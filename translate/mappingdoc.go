@@ -120,7 +120,7 @@ needs it (` + "`taskbridge admin report`" + `) counts each under its name. The t
 	d.text(`## Losses
 
 What one dialect says and the other cannot. Each is counted under its name in
-` + "`taskbridge_translation_loss_total{what}`" + `. The table is in ` + "`translate/losses.go`" + `.`)
+` + "`taskbridge_translation_loss_total{route,what}`" + `. The table is in ` + "`translate/losses.go`" + `.`)
 	d.table("what", "direction", "what happens")
 	for _, l := range losses {
 		d.row(code(string(l.What)), l.Direction, l.Description)

@@ -49,6 +49,9 @@ routes:
 	if len(lines) != 2 || strings.HasSuffix(lines[0][1], "/mcp") || !strings.HasSuffix(lines[1][1], "/old/mcp") {
 		t.Fatalf("%s", s.stderr)
 	}
+	if want := "\nroutes on " + lines[0][1] + ": old /old/mcp, new /new/mcp\n"; strings.Count(s.stderr.String(), "routes on ") != 1 || !strings.Contains(s.stderr.String(), want) {
+		t.Errorf("%s\nwant one line %q", s.stderr, want)
+	}
 	one, two := lines[0][1], strings.TrimSuffix(lines[1][1], "/old/mcp")
 	for _, url := range []string{one + "/old/mcp", two + "/old/mcp", one + "/new/mcp"} {
 		run, err := legacyClient(t, url).RunTask(t.Context(), "confirm_delete", map[string]any{"filename": "a"}, peers.Accept(map[string]any{"confirm": true}))

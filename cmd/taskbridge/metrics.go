@@ -43,13 +43,14 @@ type metrics struct {
 	lossName   []string
 	ops        *operations
 
-	mu        sync.Mutex // protects dropNames
-	dropNames []string
+	mu         sync.Mutex // protects the fields below
+	dropNames  []string
+	zeroRoutes []string
 }
 
 var (
 	_ downstream.Metrics = (*metrics)(nil)
-	_ session.Metrics    = (*metrics)(nil)
+	_ session.Metrics    = routeMetrics{}
 )
 
 func newMetrics() *metrics {
@@ -65,7 +66,7 @@ func newMetrics() *metrics {
 		}, []string{"era", "verb"}),
 		refused: counter("taskbridge_refused_total", "Requests the listener itself refused.", "condition"),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: "taskbridge_open_streams", Help: "Event streams open toward clients."}),
-		losses:  counter("taskbridge_translation_loss_total", "Things one revision says and the other cannot.", "what"),
+		losses:  counter("taskbridge_translation_loss_total", "Things one revision says and the other cannot.", "route", "what"),
 		dropped: counter("taskbridge_dropped_total", "Messages dropped because nobody waits for them.", "what"),
 		limited: counter("taskbridge_limited_total", "Work refused because a limit of its caller, or of all callers, is reached.", "limit"),
 		probes:  counter("taskbridge_upstream_probes_total", "Questions for the server's era, answered from memory or by a probe.", "era"),
@@ -76,7 +77,6 @@ func newMetrics() *metrics {
 	}
 	for _, l := range translate.Losses() {
 		m.lossName = append(m.lossName, l[0])
-		m.losses.WithLabelValues(l[0])
 	}
 	b := buildInfo()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -172,12 +172,35 @@ func (m *metrics) Refused(cond translate.Cond) { m.refused.WithLabelValues(strin
 // Streams implements downstream.Metrics.
 func (m *metrics) Streams(delta int) { m.streams.Add(float64(delta)) }
 
+// maxZeroRoutes bounds the routes whose losses are shown before there are any.
+const maxZeroRoutes = 20
+
+// at counts what happens on a route. Its losses stand at zero from now on, where
+// there are not many routes: an increase shows only over what stood there before.
+func (m *metrics) at(route string) session.Metrics {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !slices.Contains(m.zeroRoutes, route) && len(m.zeroRoutes) < maxZeroRoutes {
+		m.zeroRoutes = append(m.zeroRoutes, route)
+		for _, what := range m.lossName {
+			m.losses.WithLabelValues(route, what)
+		}
+	}
+	return routeMetrics{m, route}
+}
+
+// routeMetrics are those of a route of the configuration.
+type routeMetrics struct {
+	*metrics
+	route string
+}
+
 // Loss implements session.Metrics.
-func (m *metrics) Loss(what string) {
+func (m routeMetrics) Loss(what string) {
 	if !slices.Contains(m.lossName, what) {
 		what = other
 	}
-	m.losses.WithLabelValues(what).Inc()
+	m.losses.WithLabelValues(m.route, what).Inc()
 }
 
 // Dropped implements session.Metrics.

@@ -29,7 +29,7 @@ func TestSafetyS52_NamesInMetrics(t *testing.T) {
 		}
 		m.ops.End(&q, session.Ended{Answer: translate.Answer{Outcome: translate.OutcomeCompleted, Message: long}, At: at})
 		if i%1000 == 0 {
-			m.Loss(strconv.Itoa(i))
+			m.at("r").Loss(strconv.Itoa(i))
 			m.Dropped(strconv.Itoa(i))
 		}
 	}

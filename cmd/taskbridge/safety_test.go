@@ -107,7 +107,7 @@ func TestSafetyS6_AdminByBrowser(t *testing.T) {
 	_, _, body := ask(t, "GET", s.admin+"/metrics", nil, "")
 	for _, want := range []string{
 		"taskbridge_build_info{", `taskbridge_requests_total{era="legacy",status="200",verb="POST"} 1`, "taskbridge_open_streams 0",
-		`taskbridge_translation_loss_total{what="requested_ttl"} 0`, "go_goroutines", "taskbridge_principals 1",
+		`taskbridge_translation_loss_total{route="default",what="requested_ttl"} 0`, "go_goroutines", "taskbridge_principals 1",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("metrics lack %s", want)

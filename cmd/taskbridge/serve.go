@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -356,7 +358,11 @@ func (a *app) serveUntil(ctx context.Context, re *reloader, lns []net.Listener) 
 			}
 			done <- nil
 		}()
-		fmt.Fprintf(a.stderr, "listening on %s\n", b.address(d, lns[i]))
+		url := b.address(d, lns[i])
+		fmt.Fprintf(a.stderr, "listening on %s\n", url)
+		if routes := onDoor(b.current(), d.name); len(routes) > 1 {
+			fmt.Fprintf(a.stderr, "routes on %s: %s\n", url, showRoutes(routes))
+		}
 	}
 	re.manager.say("READY=1")
 	select {
@@ -421,6 +427,25 @@ func (b *bridge) address(d *door, ln net.Listener) string {
 		url += routes[0].path
 	}
 	return url
+}
+
+// maxShownRoutes bounds the routes that are named when the proxy starts.
+const maxShownRoutes = 20
+
+// showRoutes names routes with what is theirs: hosts, path and headers.
+func showRoutes(routes []*route) string {
+	var list []string
+	for _, r := range routes[:min(len(routes), maxShownRoutes)] {
+		one := []string{r.name, strings.Join(r.hosts, ",") + r.path}
+		for _, name := range slices.Sorted(maps.Keys(r.headers)) {
+			one = append(one, "("+name+": "+r.headers[name]+")")
+		}
+		list = append(list, strings.Join(one, " "))
+	}
+	if n := len(routes) - maxShownRoutes; n > 0 {
+		list = append(list, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(list, ", ")
 }
 
 func listenError(at string, err error) error {
