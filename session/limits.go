@@ -147,9 +147,18 @@ func counted(kind, key string, n int64) []Effect {
 
 const (
 	countTasks     = "tasks"
+	countOver      = "over" // tasks that are remembered after their end
 	countSessions  = "sessions"
 	countUpstreams = "upstreams"
 )
+
+// countedAs is the kind of a task.
+func countedAs(over bool) string {
+	if over {
+		return countOver
+	}
+	return countTasks
+}
 
 // wait admits a stream that may stay open for long; it is given back when its
 // reader leaves.

@@ -35,6 +35,7 @@ type modernTask struct {
 	Paid    string `json:",omitempty"`
 	Failure []byte `json:",omitempty"` // an end of our own making
 	Limit   string `json:",omitempty"` // counted under; empty: not counted
+	Over    bool   `json:",omitempty"` // counted as one that is over
 	Asks    bool   `json:",omitempty"` // a client that can answer watches
 	Lost    bool   `json:",omitempty"` // the session was lost once for this look
 	Refused bool   `json:",omitempty"` // tasks/result erred before the task's end
@@ -453,7 +454,7 @@ func (t *modernTask) answerCancels(x *Exec) {
 
 func (t *modernTask) drop(x *Exec) {
 	if t.Limit != "" {
-		x.Do(counted(countTasks, t.Limit, -1)...)
+		x.Do(counted(countedAs(t.Over), t.Limit, -1)...)
 	}
 	for _, q := range t.Park.Open {
 		x.Do(Del{Key: serverAskKey(t.Pool, q.ID)})

@@ -198,6 +198,28 @@ func (t *modernTask) finish(x *Exec) {
 	if !t.Hosted { // the server has it too
 		t.Paid = ""
 		x.Unkeep(&t.base, slotPayload)
+		t.over(x)
+	}
+}
+
+// spentFor is how long a finished task is remembered that is one too many.
+const spentFor = 10 * time.Second
+
+// over: the task is none of its caller's concurrent ones any more. As many that
+// are over are remembered for a caller as he may have of the others; above that
+// they are forgotten soon, and those nothing was counted for. A handle opens such
+// a task again: its server has it, too.
+func (t *modernTask) over(x *Exec) {
+	switch {
+	case t.Over:
+		return
+	case t.Limit != "":
+		x.Do(counted(countTasks, t.Limit, -1)...)
+		x.Do(counted(countOver, t.Limit, 1)...)
+	}
+	t.Over = true
+	if t.Limit == "" || !x.r.within(countOver, t.Limit, x.Policy.Tasks, x.Policy.Above.Tasks) {
+		x.Do(Wake{Name: "forget", At: x.Now.Add(spentFor)})
 	}
 }
 

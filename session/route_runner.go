@@ -289,9 +289,15 @@ func countedIn(e Entry) (kind, limit string) {
 	default:
 		return "", ""
 	}
-	var s struct{ Limit string }
+	var s struct {
+		Limit string
+		Over  bool
+	}
 	if json.Unmarshal(e.Value, &s) != nil {
 		return "", ""
+	}
+	if kind == countTasks {
+		kind = countedAs(s.Over)
 	}
 	return kind, s.Limit
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -118,5 +119,54 @@ func TestMetrics_Limited(t *testing.T) {
 	}
 	if len(got) != 2 || got["tasks"] != 3 || got[other] != 3 {
 		t.Errorf("counted %v", got)
+	}
+}
+
+// TestLimits_EndedTasks: the limit is of tasks at a time. Those of a legacy server
+// that were seen to end, or were cancelled, make room for others, and can be
+// fetched all the same, however many there have been.
+func TestLimits_EndedTasks(t *testing.T) {
+	s := serve(t, "--upstream", peer(t, peers.NewLegacyServer(peers.ServerOptions{})), "--max-tasks", "2")
+	c := modernClient(t, s.url)
+	call := func(method string, params map[string]any) (peers.Reply, map[string]any) {
+		t.Helper()
+		r, err := c.Call(t.Context(), method, params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var task map[string]any
+		if r.Err() == nil {
+			if err := json.Unmarshal(r.Result, &task); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return r, task
+	}
+	begin := func() (string, error) {
+		t.Helper()
+		r, task := call("tools/call", map[string]any{"name": "slow_compute", "arguments": map[string]any{"seconds": 600}})
+		id, _ := task["taskId"].(string)
+		return id, r.Err()
+	}
+	for round := range 4 {
+		var ids []string
+		for range 2 {
+			id, err := begin()
+			if err != nil || id == "" {
+				t.Fatalf("round %d: %q %v", round, id, err)
+			}
+			ids = append(ids, id)
+		}
+		if _, err := begin(); err == nil {
+			t.Fatalf("round %d: a third task at a time", round)
+		}
+		for _, id := range ids {
+			for _, method := range []string{"tasks/cancel", "tasks/get", "tasks/get"} {
+				r, task := call(method, map[string]any{"taskId": id})
+				if r.Err() != nil || method == "tasks/get" && task["status"] != "cancelled" {
+					t.Errorf("round %d: %s: %v %v", round, method, r.Err(), task["status"])
+				}
+			}
+		}
 	}
 }
