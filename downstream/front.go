@@ -96,12 +96,15 @@ func (f *Front) Set(endpoints []Endpoint, unknown *Server) error {
 
 // ServeHTTP implements http.Handler.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s := f.table.Load().find(r)
-	if s == nil {
+	s, twice := f.table.Load().find(r)
+	switch {
+	case s == nil:
 		w.WriteHeader(http.StatusServiceUnavailable)
-		return
+	case twice != "":
+		s.refuseTwice(w, r, twice)
+	default:
+		s.ServeHTTP(w, r)
 	}
-	s.ServeHTTP(w, r)
 }
 
 // Serve takes connections from ln until Shutdown, which makes it return nil,

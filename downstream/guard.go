@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"taskbridge/translate"
-	"taskbridge/translate/jsonrpc"
 )
 
 // GuardOptions say who may speak to a listener.
@@ -101,17 +100,20 @@ func hostKey(name, port string) string {
 }
 
 // splitHost takes a Host header apart: the lower-case name without brackets
-// and trailing dot, and the port, if any. Whatever is no host is not ok.
+// and trailing dot, an address as it is usually written, and the port, if any.
+// Whatever is no host is not ok.
 func splitHost(h string) (name, port string, ok bool) {
 	if strings.HasPrefix(h, "[") {
 		end := strings.IndexByte(h, ']')
 		if end < 0 {
 			return "", "", false
 		}
-		if a, err := netip.ParseAddr(h[1:end]); err != nil || !a.Is6() {
+		a, err := netip.ParseAddr(h[1:end])
+		if err != nil || !a.Is6() {
 			return "", "", false
 		}
-		name, h = h[1:end], h[end+1:]
+		// One address has many spellings; a zone means something to its sender alone.
+		name, h = a.WithZone("").String(), h[end+1:]
 		if h != "" && h[0] != ':' {
 			return "", "", false
 		}
@@ -120,9 +122,11 @@ func splitHost(h string) (name, port string, ok bool) {
 		name, port, _ = strings.Cut(h, ":")
 	}
 	if port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
 			return "", "", false
 		}
+		port = strconv.FormatUint(n, 10)
 	}
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	return name, port, name != ""
@@ -214,8 +218,8 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (cond translate.Co
 	}
 	origins, present := r.Header["Origin"]
 	if !present {
-		if g.refuse && !plainAdmin(r) {
-			return translate.CondMediaType, false
+		if g.refuse {
+			return plainAdmin(w, r), false
 		}
 		return translate.CondNone, false
 	}
@@ -236,9 +240,18 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (cond translate.Co
 
 // plainAdmin: a form on a page can POST text without Origin in old browsers,
 // but never with a JSON content type without a preflight.
-func plainAdmin(r *http.Request) bool {
-	return r.Method == http.MethodGet || r.Method == http.MethodHead ||
-		r.Method == http.MethodPost && isJSON(r.Header)
+func plainAdmin(w http.ResponseWriter, r *http.Request) translate.Cond {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodPost:
+		if !isJSON(r.Header) {
+			return translate.CondMediaType
+		}
+	default:
+		w.Header()["Allow"] = []string{"GET, HEAD, POST"}
+		return translate.CondVerb
+	}
+	return translate.CondNone
 }
 
 func (g *Guard) preflight(w http.ResponseWriter, r *http.Request) {
@@ -265,19 +278,15 @@ func isToken(s string) bool {
 	})
 }
 
-// Handler guards another listener's handler.
-func (g *Guard) Handler(next http.Handler) http.Handler {
+// Handler guards another listener's handler. refuse answers what may not go on,
+// in that listener's own form.
+func (g *Guard) Handler(next http.Handler, refuse func(w http.ResponseWriter, status int, why string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cond, done := g.admit(w, r)
 		switch {
 		case cond != translate.CondNone:
-			status, code := translate.StatusOf(cond, translate.EraUnknown)
-			raw := jsonrpc.NewError(jsonrpc.ID{}, code, string(cond), nil)
-			h := w.Header()
-			h["Content-Type"] = valJSON
-			h["Content-Length"] = []string{strconv.Itoa(len(raw))}
-			w.WriteHeader(status)
-			w.Write(raw)
+			status, _ := translate.StatusOf(cond, translate.EraUnknown)
+			refuse(w, status, string(cond))
 		case !done:
 			next.ServeHTTP(w, r)
 		}

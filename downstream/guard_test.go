@@ -36,7 +36,7 @@ func TestHostCheck(t *testing.T) {
 	}
 	for host, want := range map[string]bool{
 		"localhost": true, "localhost:8080": true, "LOCALHOST": true, "localhost.": true,
-		"127.0.0.1:8080": true, "127.8.8.8": true, "[::1]": true, "[::1]:8080": true,
+		"127.0.0.1:8080": true, "127.8.8.8": true, "[::1]": true, "[::1]:8080": true, "[0:0::1]": true, "[::1%25lo]": true,
 		"box.lan": true, "box.lan:9": true, "port.lan:81": true, "port.lan": false, "port.lan:82": false,
 		"pub.example": true, "pub.example:443": true,
 		"localhost.evil": false, "localhost.evil:8080": false, "evil": false, "": false, "localhost@evil": false,
@@ -175,7 +175,8 @@ func TestSafetyS6_AdminGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	reached := 0
-	h := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reached++ }))
+	h := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reached++ }),
+		func(w http.ResponseWriter, status int, why string) { http.Error(w, why, status) })
 	for _, tt := range []struct {
 		verb, host, origin, contentType string
 		want                            int
@@ -186,7 +187,8 @@ func TestSafetyS6_AdminGuard(t *testing.T) {
 		{"POST", "localhost:9", "", "text/plain", 415},
 		{"POST", "localhost:9", "", "application/x-www-form-urlencoded", 415},
 		{"POST", "localhost:9", "", "", 415},
-		{"DELETE", "localhost:9", "", "application/json", 415},
+		{"DELETE", "localhost:9", "", "application/json", 405},
+		{"OPTIONS", "localhost:9", "", "", 405},
 		{"POST", "localhost:9", "http://localhost:9", "application/json", 403},
 		{"GET", "localhost:9", "http://listed.example", "", 403},
 		{"OPTIONS", "localhost:9", "http://listed.example", "", 403},

@@ -58,16 +58,9 @@ type exchange struct {
 //
 // Only then does the hub see the message, once.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{s: s, w: w, r: r, rc: *http.NewResponseController(w), start: time.Now()}
-	x.took = reservation{all: s.o.Shared.budget, large: s.o.Shared.large}
+	x := s.exchange(w, r)
 	defer x.finish()
-	cond, done := s.guard.admit(w, r)
-	if done {
-		x.status = http.StatusOK
-		return
-	}
-	if cond != translate.CondNone {
-		x.refuse(cond, "", nil)
+	if !x.admitted() {
 		return
 	}
 	x.tap.to = s.o.Tap
@@ -103,6 +96,36 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.webSocket()
 	} else {
 		x.verb()
+	}
+}
+
+func (s *Server) exchange(w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{s: s, w: w, r: r, rc: *http.NewResponseController(w), start: time.Now()}
+	x.took = reservation{all: s.o.Shared.budget, large: s.o.Shared.large}
+	return x
+}
+
+// admitted is step 1; where it is false all has been said.
+func (x *exchange) admitted() bool {
+	cond, done := x.s.guard.admit(x.w, x.r)
+	switch {
+	case done:
+		x.status = http.StatusOK
+	case cond != translate.CondNone:
+		x.refuse(cond, "", nil)
+	default:
+		return true
+	}
+	return false
+}
+
+// refuseTwice answers a request that no endpoint may have, for a header that
+// leads to one of several and stands in it twice.
+func (s *Server) refuseTwice(w http.ResponseWriter, r *http.Request, name string) {
+	x := s.exchange(w, r)
+	defer x.finish()
+	if x.admitted() {
+		x.refuse(translate.CondBadHeader, name+" is sent twice", nil)
 	}
 }
 

@@ -147,10 +147,12 @@ func (h *hostSlot) add(e Endpoint) (was *Server) {
 // headerEnd cannot stand in a header's value (RFC 9110 section 5.5).
 const headerEnd = "\x00"
 
-// find is never nil once there is a table.
-func (t *table) find(r *http.Request) *Server {
+// find is never nil once there is a table. twice is the header by which routes
+// differ here and which the request has on two lines: it is for none of them,
+// since whoever stands before us may have led it by another line.
+func (t *table) find(r *http.Request) (s *Server, twice string) {
 	if t.sole != nil {
-		return t.sole
+		return t.sole, ""
 	}
 	path := r.URL.Path
 	if strings.HasPrefix(path, wellKnownResource) {
@@ -158,57 +160,62 @@ func (t *table) find(r *http.Request) *Server {
 	}
 	p := t.paths[path]
 	if p == nil {
-		return t.unknown
+		return t.unknown, ""
 	}
 	if len(p.named) > 0 {
-		if s := p.find(r); s != nil {
-			return s
-		}
+		s, twice = p.find(r)
 	}
-	if p.any != nil {
-		if s := p.any.find(r.Header); s != nil {
-			return s
-		}
+	if s == nil && twice == "" && p.any != nil {
+		s, twice = p.any.find(r.Header)
 	}
-	return t.unknown
+	if s == nil {
+		s = t.unknown
+	}
+	return s, twice
 }
 
-func (p *pathHosts) find(r *http.Request) *Server {
+func (p *pathHosts) find(r *http.Request) (s *Server, twice string) {
 	name, port, ok := splitHost(r.Host)
 	if !ok {
-		return nil
+		return nil, ""
 	}
 	if port != "" {
 		if slot := p.named[hostKey(name, port)]; slot != nil {
-			if s := slot.find(r.Header); s != nil {
-				return s
+			if s, twice = slot.find(r.Header); s != nil || twice != "" {
+				return s, twice
 			}
 		}
 	}
 	if slot := p.named[hostKey(name, "")]; slot != nil {
 		return slot.find(r.Header)
 	}
-	return nil
+	return nil, ""
 }
 
-func (h *hostSlot) find(header http.Header) *Server {
+func (h *hostSlot) find(header http.Header) (s *Server, twice string) {
 	for _, by := range h.by {
-		if s := by.find(header); s != nil {
-			return s
+		if s, twice = by.find(header); s != nil || twice != "" {
+			return s, twice
 		}
 	}
-	return h.plain
+	return h.plain, ""
 }
 
-func (b *headerSlot) find(header http.Header) *Server {
+func (b *headerSlot) find(header http.Header) (s *Server, twice string) {
 	var room [128]byte
-	key := room[:0]
+	key, all := room[:0], true
 	for _, name := range b.names {
-		lines := header[name]
-		if len(lines) != 1 { // two hops could read two lines differently
-			return nil
+		switch lines := header[name]; len(lines) {
+		case 0:
+			all = false
+		case 1:
+			key = append(append(key, lines[0]...), headerEnd...)
+		default:
+			return nil, name
 		}
-		key = append(append(key, lines[0]...), headerEnd...)
 	}
-	return b.values[string(key)]
+	if !all {
+		return nil, ""
+	}
+	return b.values[string(key)], ""
 }

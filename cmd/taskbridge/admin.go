@@ -9,10 +9,13 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"taskbridge/downstream"
+	"taskbridge/session"
 )
 
 // adminOptions are what the admin server is made of.
@@ -112,7 +115,8 @@ func (e *adminError) Error() string { return e.Message }
 func adminErrorf(status int, format string, args ...any) error {
 	code := map[int]string{
 		http.StatusBadRequest: "bad_request", http.StatusUnauthorized: "unauthorized", http.StatusNotFound: "not_found", http.StatusConflict: "conflict",
-		http.StatusRequestEntityTooLarge: "too_large",
+		http.StatusRequestEntityTooLarge: "too_large", http.StatusForbidden: "forbidden", http.StatusMethodNotAllowed: "method_not_allowed",
+		http.StatusUnsupportedMediaType: "unsupported_media_type",
 	}[status]
 	if code == "" {
 		code = "failed"
@@ -149,7 +153,9 @@ func (m *adminServer) server() (*http.Server, error) {
 		return nil, err
 	}
 	return &http.Server{
-		Handler:           guard.Handler(m.known(m.mux)),
+		Handler: guard.Handler(m.known(http.HandlerFunc(m.lead)), func(w http.ResponseWriter, status int, why string) {
+			m.answer(w, nil, adminErrorf(status, "%s", why))
+		}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      time.Minute,
@@ -157,6 +163,54 @@ func (m *adminServer) server() (*http.Server, error) {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(m.o.log.Handler(), slog.LevelDebug),
 	}, nil
+}
+
+// lead finds what answers a request; that there is nothing is said as all else is.
+func (m *adminServer) lead(w http.ResponseWriter, r *http.Request) {
+	h, pattern := m.mux.Handler(r)
+	if pattern != "" {
+		m.mux.ServeHTTP(w, r)
+		return
+	}
+	none := statusOnly{ResponseWriter: w, status: http.StatusNotFound}
+	h.ServeHTTP(&none, r) // it may say in a header which methods there are
+	if none.status == http.StatusNotFound {
+		m.answer(w, nil, &adminError{none.status, noSuchPath, "there is no such path"})
+		return
+	}
+	m.answer(w, nil, adminErrorf(none.status, "%s", strings.ToLower(http.StatusText(none.status))))
+}
+
+// noSuchPath is the code of a path that is not there, as against a name.
+const noSuchPath = "no_such_path"
+
+// statusOnly keeps an answer's status and headers, for another body.
+type statusOnly struct {
+	http.ResponseWriter
+	status int
+}
+
+func (s *statusOnly) WriteHeader(status int)      { s.status = status }
+func (s *statusOnly) Write(p []byte) (int, error) { return len(p), nil }
+
+// queryOf reads a request's query, which has the named parameters alone, each
+// once at most: one that is misspelt would be taken for not given.
+func queryOf(r *http.Request, names ...string) (map[string]string, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, adminErrorf(http.StatusBadRequest, "the query cannot be read")
+	}
+	out := map[string]string{}
+	for name, values := range q {
+		if !slices.Contains(names, name) {
+			return nil, adminErrorf(http.StatusBadRequest, "there is no parameter %q; there is %s", session.Shown(name), strings.Join(names, ", "))
+		}
+		if len(values) > 1 {
+			return nil, adminErrorf(http.StatusBadRequest, "%s is given twice", name)
+		}
+		out[name] = values[0]
+	}
+	return out, nil
 }
 
 // known lets those through who have the token, and everybody to what says

@@ -103,12 +103,25 @@ func TestAdminToken(t *testing.T) {
 		{"GET", "/status", http.Header{"Authorization": {"Bearer " + aToken}, "Origin": {at}}, 403},
 		{"GET", "/status", http.Header{"Authorization": {"Bearer " + aToken}, "Host": {"evil.example"}}, 403},
 		{"POST", "/drain", http.Header{"Authorization": {"Bearer " + aToken}, "Content-Type": {"text/plain"}}, 415},
-		{"PUT", "/drain", jsonType("Bearer " + aToken), 415},
+		{"PUT", "/drain", jsonType("Bearer " + aToken), 405},
+		{"OPTIONS", "/drain", jsonType("Bearer " + aToken), 405},
+		{"GET", "/nothing", jsonType("Bearer " + aToken), 404},
 		{"GET", "/drain", jsonType("Bearer " + aToken), 405},
 	} {
 		status, header, body := ask(t, tt.method, at+tt.path, tt.header, `{"name":"blue"}`)
 		if status != tt.status {
 			t.Errorf("%s %s %v: %d, want %d: %s", tt.method, tt.path, tt.header, status, tt.status, body)
+		}
+		if status >= 400 {
+			var said struct {
+				Error struct{ Code, Message string }
+			}
+			if err := json.Unmarshal([]byte(body), &said); err != nil || said.Error.Code == "" || said.Error.Code == "failed" || said.Error.Message == "" {
+				t.Errorf("%s %s: %d says %s", tt.method, tt.path, status, body)
+			}
+			if (status == 405) != (header.Get("Allow") != "") {
+				t.Errorf("%s %s: %d with Allow %q", tt.method, tt.path, status, header.Get("Allow"))
+			}
 		}
 		if status == 401 && header.Get("Www-Authenticate") != "Bearer" || strings.Contains(body, aToken) {
 			t.Errorf("%s %s: %v %s", tt.method, tt.path, header, body)
@@ -167,6 +180,7 @@ func TestAdminSocket(t *testing.T) {
 func TestAdminCommand(t *testing.T) {
 	at := anAdmin(t, &adminPlace{address: "127.0.0.1:0", local: true, token: aToken})
 	token, address := tokenFile(t, aToken+"\n", 0o600), strings.TrimPrefix(at, "http://")
+	_, port, _ := net.SplitHostPort(address)
 	failing := statusVerb
 	failing.query = func() url.Values { return url.Values{"fail": {"not now"}} }
 	people := statusVerb
@@ -193,6 +207,7 @@ func TestAdminCommand(t *testing.T) {
 		{"too many", adminClient{address: address, token: token}, statusVerb, []string{"x"}, "", exitUsage, `admin status takes no arguments, but got "x"`},
 		{"unknown there", adminClient{address: address, token: token}, unknown, nil, "", exitFailed, "knows no such thing"},
 		{"no token", adminClient{address: address}, statusVerb, nil, "", exitRefused, "the admin token is missing or wrong"},
+		{"no name of it", adminClient{address: "http://0.0.0.0:" + port, token: token}, statusVerb, nil, "", exitRefused, "refuses: host not allowed; address it as 127.0.0.1"},
 		{"open token", adminClient{address: address, token: tokenFile(t, aToken, 0o644)}, statusVerb, nil, "", exitUsage, "chmod 600 it"},
 		{"short token", adminClient{address: address, token: tokenFile(t, "short", 0o600)}, statusVerb, nil, "", exitUsage, "at least 16 are needed"},
 		{"nobody there", adminClient{address: "127.0.0.1:1"}, statusVerb, nil, "", exitUnreachable, "nobody answers at the admin address 127.0.0.1:1"},

@@ -165,7 +165,7 @@ func (a *app) adminAsk(ctx context.Context, c *adminClient, v adminVerb, fs *pfl
 	if v.show != nil && !c.asJSON {
 		err = v.show(a.stdout, raw)
 	} else {
-		_, err = a.stdout.Write(raw)
+		_, err = a.stdout.Write(asciiControls(raw)) // it may be a terminal
 	}
 	if err == nil && v.judge != nil {
 		err = v.judge(raw)
@@ -236,9 +236,12 @@ func adminFailure(base, address string, status int, raw []byte) error {
 		f.name, f.err = said.Error.Code, problems(said.Error.Message)
 	}
 	switch {
+	case status == http.StatusForbidden && f.err != nil:
+		// Nothing about the token: whom it is spoken to as, or by whom.
+		f.code, f.name, f.err = exitRefused, "admin_refused", fmt.Errorf("%s refuses: %w; address it as 127.0.0.1, localhost or unix:PATH", address, f.err)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		f.code, f.name, f.err = exitRefused, "admin_refused", fmt.Errorf("%s refuses: the admin token is missing or wrong; name its file with --token", address)
-	case f.err == nil && status == http.StatusNotFound:
+	case status == http.StatusNotFound && (f.err == nil || f.name == noSuchPath):
 		f.name, f.err = "not_found", fmt.Errorf("%s knows no such thing; is it the admin address of a taskbridge of this version?", address)
 	case f.err == nil:
 		f.err = fmt.Errorf("%s answered with status %d", address, status)

@@ -130,11 +130,11 @@ func (b *bridge) findServer(name string) (*route, string, error) {
 	case len(found) == 1:
 		return at, found[0], nil
 	case len(found) > 1:
-		return nil, "", adminErrorf(http.StatusBadRequest, "%q is the name of %d upstreams; say which one, as %s", name, len(found), found[0])
+		return nil, "", adminErrorf(http.StatusBadRequest, "%q is the name of %d upstreams; say which one, as %s", session.Shown(name), len(found), found[0])
 	case len(all) > maxNamed:
 		all = append(all[:maxNamed], "…")
 	}
-	return nil, "", adminErrorf(http.StatusNotFound, "no upstream is called %q; there is %s", name, strings.Join(all, ", "))
+	return nil, "", adminErrorf(http.StatusNotFound, "no upstream is called %q; there is %s", session.Shown(name), strings.Join(all, ", "))
 }
 
 // shown is what people call it.

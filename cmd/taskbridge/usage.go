@@ -91,21 +91,26 @@ func (w watchedFaces) Face(ctx context.Context, target session.Target) (session.
 // serveReport adds GET /report?window=168h&route=NAME to the admin API.
 func (b *bridge) serveReport(m *adminServer) {
 	m.get("/report", func(r *http.Request) (any, error) {
+		q, err := queryOf(r, "window", "route")
+		if err != nil {
+			return nil, err
+		}
 		window := usage.DefaultWindow
-		if text := r.URL.Query().Get("window"); text != "" {
+		if text := q["window"]; text != "" {
 			d, err := time.ParseDuration(text)
-			if err != nil || d <= 0 || d > usage.MaxWindow {
-				return nil, adminErrorf(http.StatusBadRequest, "window %q: want a duration of at most %s, such as 168h", showText(text, maxShown), usage.Duration(usage.MaxWindow))
+			// Moments are kept in milliseconds: in less nobody is ever seen.
+			if err != nil || d < time.Millisecond || d > usage.MaxWindow {
+				return nil, adminErrorf(http.StatusBadRequest, "window %q: want a duration from 1ms to %s, such as 168h", session.Shown(text), usage.Duration(usage.MaxWindow))
 			}
 			window = d
 		}
-		route := r.URL.Query().Get("route")
+		route := q["route"]
 		rep, err := b.usage.Report(r.Context(), window, route)
 		if err != nil {
 			return nil, fmt.Errorf("make the report: %w", err)
 		}
 		if route != "" && len(rep.Routes) == 0 {
-			return nil, adminErrorf(http.StatusNotFound, "there is no route %q", showText(route, maxShown))
+			return nil, adminErrorf(http.StatusNotFound, "there is no route %q", session.Shown(route))
 		}
 		return rep, nil
 	})

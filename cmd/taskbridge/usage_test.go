@@ -325,7 +325,7 @@ func TestReport_Usage(t *testing.T) {
 			t.Errorf("%v: exit %d, want %d: %s%s", tt.args, code, tt.code, out, errs)
 		}
 	}
-	for query, want := range map[string]int{"": 200, "?window=1h": 200, "?window=-1h": 400, "?window=x": 400, "?window=10000h": 400, "?route=x": 404, "?route=default": 200} {
+	for query, want := range map[string]int{"": 200, "?window=1h": 200, "?window=-1h": 400, "?window=x": 400, "?window=10000h": 400, "?window=999us": 400, "?window=1h&window=2h": 400, "?window=1h;route=x": 400, "?widnow=1h": 400, "?%zz": 400, "?route=x": 404, "?route=default": 200} {
 		if status, _, body := ask(t, "GET", s.admin+"/report"+query, nil, ""); status != want || !json.Valid([]byte(body)) {
 			t.Errorf("%q: %d, want %d: %s", query, status, want, body)
 		}
