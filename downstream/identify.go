@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,10 +120,42 @@ func network(a netip.Addr) string {
 	return a.String()
 }
 
-func remoteAddr(r *http.Request) netip.Addr {
+func remoteAddr(r *http.Request) netip.Addr { return remotePeer(r).Addr() }
+
+// remotePeer is the other end of the connection, zero where it has no address.
+func remotePeer(r *http.Request) netip.AddrPort {
 	a, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		return netip.Addr{}
+		return netip.AddrPort{}
 	}
-	return a.Addr()
+	return a
+}
+
+// maxForwarded bounds the addresses of X-Forwarded-For that are looked at.
+const maxForwarded = 32
+
+// clientAddr is who calls, for observers alone: the other end of the connection,
+// or whom trusted front ends say they speak for, then without a port.
+func clientAddr(r *http.Request, trusted []netip.Prefix) netip.AddrPort {
+	peer := remotePeer(r)
+	peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
+	believed := func(a netip.Addr) bool {
+		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
+	if len(trusted) == 0 || !believed(peer.Addr()) {
+		return peer
+	}
+	hops := strings.Join(r.Header["X-Forwarded-For"], ",")
+	for range maxForwarded {
+		i := strings.LastIndexByte(hops, ',')
+		a, err := netip.ParseAddr(strings.TrimSpace(hops[i+1:]))
+		if err != nil {
+			return peer
+		}
+		if peer = netip.AddrPortFrom(a.Unmap(), 0); i < 0 || !believed(peer.Addr()) {
+			return peer
+		}
+		hops = hops[:i]
+	}
+	return peer
 }

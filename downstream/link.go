@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,8 @@ type linkOptions struct {
 	Tap     session.Tap // nil: nobody looks
 	// Transport and Conn are how the tap knows this link.
 	Transport, Conn string
+	Peer            netip.AddrPort // with Proto as in translate.Envelope
+	Proto           string
 }
 
 // clientLink is a client all of whose messages share one channel. The channel
@@ -348,7 +351,7 @@ func (s *clientLink) launch(f *flight) context.Context {
 func (s *clientLink) inbound(stream string, m *jsonrpc.Message, caller session.Caller, verb string) session.Inbound {
 	return session.Inbound{Caller: caller, Frame: translate.Frame{
 		Msg: m, Leg: translate.ClientLeg, Dir: translate.ToServer, Stream: stream,
-		HTTP: &translate.Envelope{Verb: verb}, Time: time.Now(), Transport: s.o.Transport,
+		HTTP: &translate.Envelope{Verb: verb, Peer: s.o.Peer, Proto: s.o.Proto}, Time: time.Now(), Transport: s.o.Transport,
 	}}
 }
 

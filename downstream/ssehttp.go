@@ -1,7 +1,6 @@
 package downstream
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -37,7 +36,7 @@ func (x *exchange) openLink() {
 		return
 	}
 	// What ends with the client is ended by close, in its order.
-	k := newSSELink(context.WithoutCancel(x.r.Context()), x.s, x.caller)
+	k := newSSELink(x)
 	k.until = x.until
 	if !x.s.links.add(k) {
 		x.s.o.Metrics.Limited("links")

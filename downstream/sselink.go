@@ -51,7 +51,8 @@ type linkPost struct {
 
 var _ flightWatch = (*sseLink)(nil)
 
-func newSSELink(ctx context.Context, s *Server, caller session.Caller) *sseLink {
+func newSSELink(x *exchange) *sseLink {
+	s, caller, ctx := x.s, x.caller, context.WithoutCancel(x.r.Context())
 	k := &sseLink{
 		caller: caller, s: s, wake: make(chan struct{}, 1),
 		room: semaphore.NewWeighted(linkBytes), posts: map[*jsonrpc.Message]*linkPost{},
@@ -59,6 +60,7 @@ func newSSELink(ctx context.Context, s *Server, caller session.Caller) *sseLink 
 	k.conv = newClientLink(ctx, linkOptions{
 		Hub: s.o.Hub, Who: caller, Post: k.put, Watch: k, Crowded: true, Limited: s.o.Metrics.Limited, Logger: s.o.Logger,
 		Tap: s.o.Tap, Transport: translate.TransportSSE, Conn: s.connName("sse"),
+		Peer: clientAddr(x.r, s.o.TrustedProxies), Proto: translate.HTTPVersion(x.r.ProtoMajor, x.r.ProtoMinor),
 	})
 	k.conv.opened = true // a client here hears of a server that is not there by an error
 	return k

@@ -43,7 +43,10 @@ func (x *exchange) stream() string {
 func (x *exchange) frame(stream string, msg *jsonrpc.Message) translate.Frame {
 	f := x.place(stream)
 	f.Msg, f.Dir, f.Time = msg, translate.ToServer, x.start
-	f.HTTP = &translate.Envelope{Verb: x.r.Method, Header: protocolHeaders(x.r.Header)}
+	f.HTTP = &translate.Envelope{
+		Verb: x.r.Method, Header: protocolHeaders(x.r.Header),
+		Proto: translate.HTTPVersion(x.r.ProtoMajor, x.r.ProtoMinor), Peer: clientAddr(x.r, x.s.o.TrustedProxies),
+	}
 	if msg == nil {
 		f.Msg = x.tap.msg
 	}

@@ -79,6 +79,7 @@ func newSocket(s *Server, x *exchange, c *websocket.Conn) *socket {
 		},
 		Supported: s.o.Supported, Budget: s.o.Budget, Dues: x.dues.who, Limited: s.o.Metrics.Limited, Logger: s.o.Logger,
 		Tap: s.o.Tap, Transport: translate.TransportWebSocket, Conn: s.connName("ws"),
+		Peer: clientAddr(x.r, s.o.TrustedProxies),
 	})
 	return w
 }

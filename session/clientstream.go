@@ -25,6 +25,10 @@ type Out struct {
 	RetryMS int
 	// Asks: Raw is a request to the client; without it nothing goes on.
 	Asks bool
+	// Of is the session in which Raw asks the client something, or takes that
+	// back, and Trace what it is asked in; for observers. Empty: not said.
+	Of    string
+	Trace TraceContext
 }
 
 // eventLog keeps the events of a legacy client's stream, so that the client

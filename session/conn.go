@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -23,10 +24,25 @@ type Target struct {
 type Outgoing struct {
 	Verb    string // POST, GET or DELETE; transports without verbs map them
 	Msg     []byte
-	Version string      // MCP-Protocol-Version; empty before initialize is answered
-	Session string      // Mcp-Session-Id of a legacy session
-	Header  http.Header // further protocol headers: Mcp-Method, Mcp-Name, Mcp-Param-*, Last-Event-ID, trace context
+	Version string // MCP-Protocol-Version; empty before initialize is answered
+	Session string // Mcp-Session-Id of a legacy session
+	// Revision is what is spoken where that is agreed on, also where Version says
+	// nothing, since the revision has no header; for observers.
+	Revision string      `json:",omitempty"`
+	Header   http.Header // further protocol headers: Mcp-Method, Mcp-Name, Mcp-Param-*, Last-Event-ID, trace context
 }
+
+// speaks notes the revision a legacy session has agreed on; newer ones say it in
+// a header (2025-06-18 basic/transports, Protocol Version Header).
+func (o *Outgoing) speaks(version string) {
+	o.Revision = version
+	if f, _ := translate.Lookup(version); f.VersionHeader {
+		o.Version = version
+	}
+}
+
+// revision is the one spoken; empty before it is agreed on.
+func (o *Outgoing) revision() string { return cmp.Or(o.Version, o.Revision) }
 
 // DialError says why an exchange with an upstream broke. Dialers, conns and
 // streams return errors that wrap one; a runner turns it into EvServerEnd with

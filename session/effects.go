@@ -34,8 +34,9 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 			left = append(left, r.tell(e.To, Event{Kind: EvOp, From: id, Name: e.Name, Label: e.Label, Data: e.Data, from: x.from})...)
 		case Ask:
 			e.Raw = named(x.Policy, Out{Raw: e.Raw, Asks: true}).Raw
-			r.ask(id, e)
+			r.ask(id, e, x.from.Trace)
 		case Unask:
+			r.questions.unasked(e)
 			_ = r.store.Delete(r.ctx, askKey(e.Session, jsonrpc.IntID(e.ID)), Any)
 		case Put:
 			if _, err := r.store.Put(r.ctx, e.Key, e.Value, Any); err != nil {
@@ -70,7 +71,10 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 			}
 		case Closed:
 			r.sessionOver(e.Session)
+		case Left:
+			r.serverSessionOver(e)
 		case EndCalls:
+			r.questions.left(translate.ClientLeg, "", e.Session)
 			for _, op := range r.callsOf(e.Session) {
 				left = append(left, r.tell(op, Event{Kind: EvOp, From: id, Name: "ended", Data: e.Data})...)
 			}
@@ -173,13 +177,13 @@ type asked struct {
 	Name string `json:"n"`
 }
 
-func (r *Runner) ask(id OpID, e Ask) {
+func (r *Runner) ask(id OpID, e Ask, within TraceContext) {
 	raw, _ := json.Marshal(asked{Op: id, Name: e.Name})
 	if _, err := r.store.Put(r.ctx, askKey(e.Session, jsonrpc.IntID(e.ID)), raw, Any); err != nil {
 		r.log.Error("remember question", "err", err)
 		return
 	}
-	r.send(e.Stream, Out{Raw: e.Raw, Asks: true})
+	r.send(e.Stream, Out{Raw: e.Raw, Asks: true, Of: e.Session, Trace: within})
 }
 
 // exchange is one open exchange with a server.
@@ -273,11 +277,12 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Ev
 			f.HTTP = env
 		}
 		f.Msg = translate.ErrorFromServer(f.Msg, e.Out.Version)
+		within := r.questions.heard(&e, f.Msg, f.HTTP)
 		if f.Msg.Kind == jsonrpc.Response || f.Msg.Kind == jsonrpc.ErrorResponse {
 			ex.answered.Store(e.Out.Verb == http.MethodPost)
 			seen.answered(f.Msg, f.HTTP)
 		}
-		r.deliverPaced(key.op, Event{Kind: EvServer, Label: e.Label, Frame: f, exchange: ex.name})
+		r.deliverPaced(key.op, Event{Kind: EvServer, Label: e.Label, Frame: f, exchange: ex.name, trace: within})
 		return ex.answered.Load()
 	})
 	seen.over(ctx, env, err)

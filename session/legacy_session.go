@@ -48,6 +48,9 @@ type legacySession struct {
 	Gets      []string `json:",omitempty"` // open GET streams, oldest first
 	Held      []string `json:",omitempty"` // passed-through GET streams, oldest first
 	Used      time.Time
+	// Began is when initialize came, Transport how; for observers.
+	Began     time.Time `json:",omitzero"`
+	Transport string    `json:",omitempty"`
 	// Lists are the list changes the modern server reports, Subs the resources
 	// the client subscribed to; Listen is the exchange that brings both.
 	Lists       []string  `json:",omitempty"`
@@ -130,7 +133,6 @@ func (s *legacySession) step(x *Exec, ev Event) {
 		case "stray":
 			s.stray(x, ev.Data)
 		case "lost":
-			s.UpSession = ""
 			s.end(x, true)
 			x.Do(Done{})
 		}
@@ -149,7 +151,7 @@ func (s *legacySession) stray(x *Exec, raw []byte) {
 	asks := m.Kind == jsonrpc.Request
 	switch {
 	case len(s.Held) > 0:
-		x.Do(Send{Stream: s.Held[0], Out: Out{Raw: raw, Asks: asks}})
+		x.Do(Send{Stream: s.Held[0], Out: Out{Raw: raw, Asks: asks, Of: s.ID}})
 	case asks && m.Method == "ping":
 		sayTo(x, s.Principal, s.up(jsonrpc.NewResult(m.ID, []byte("{}"))))
 	case asks:
@@ -162,9 +164,7 @@ func (s *legacySession) stray(x *Exec, raw []byte) {
 // up is a message of ours in the session's own with a legacy server.
 func (s *legacySession) up(raw []byte) Outgoing {
 	out := Outgoing{Verb: http.MethodPost, Msg: raw, Session: s.UpSession}
-	if f, _ := translate.Lookup(s.Version); f.VersionHeader {
-		out.Version = s.Version
-	}
+	out.speaks(s.Version)
 	return out
 }
 
@@ -235,6 +235,7 @@ func (s *legacySession) initialize(x *Exec, ev Event) {
 	m := ev.Frame.Msg
 	s.ID = string(x.ID[len("session:"):])
 	s.Principal, s.Open, s.Used = ev.Caller.Principal, ev.Caller.Open, x.Now
+	s.Began, s.Transport = x.Now, ev.Frame.Transport
 	s.Limit = x.r.limitKey(ev.Caller)
 	s.Sealed, s.Guest = x.Policy.SealRoute, string(ev.Data)
 	s.ClientInfo = rawOr(m.At("params", "clientInfo"), `{"name":"unknown","version":"0"}`)
@@ -501,7 +502,10 @@ func (s *legacySession) end(x *Exec, lost bool) {
 	}
 	s.uncount(x)
 	x.Do(Del{Key: "askseq/" + s.ID}, DropLogs{Session: s.ID})
-	s.closed(x)
+	s.closed(x, lost)
+	if lost {
+		s.UpSession = ""
+	}
 	for _, g := range s.Gets {
 		x.Do(Send{Stream: g, Out: Out{Final: true}})
 	}

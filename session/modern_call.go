@@ -307,9 +307,7 @@ func (c *modernCall) send(x *Exec) {
 
 func (c *modernCall) out(raw []byte) Outgoing {
 	out := Outgoing{Verb: http.MethodPost, Msg: raw, Session: c.Ready.Session, Header: c.Header}
-	if f, _ := translate.Lookup(c.Ready.Version); f.VersionHeader {
-		out.Version = c.Ready.Version
-	}
+	out.speaks(c.Ready.Version)
 	return out
 }
 

@@ -47,9 +47,7 @@ func (t *modernTask) send(x *Exec, label string, msg []byte) {
 
 func (t *modernTask) out(msg []byte) Outgoing {
 	out := Outgoing{Verb: http.MethodPost, Msg: msg, Session: t.Ready.Session}
-	if f, _ := translate.Lookup(t.Ready.Version); f.VersionHeader {
-		out.Version = t.Ready.Version
-	}
+	out.speaks(t.Ready.Version)
 	return out
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -74,8 +75,10 @@ type Request struct {
 	Down, Up translate.Era
 	// Version is the client's revision: of a legacy session the negotiated one.
 	Version string
-	// Transport is one of translate.Transport…, of the client's leg.
-	Transport string
+	// Transport is one of translate.Transport…, of the client's leg; Proto the
+	// version of HTTP there, Peer who calls (translate.Envelope), zero: not known.
+	Transport, Proto string
+	Peer             netip.AddrPort
 	// Kind is 0 for a stream or DELETE, whose Verb says which.
 	Kind jsonrpc.Kind
 	Verb string
@@ -116,6 +119,8 @@ type Ended struct {
 	// Fail says in a word how an exchange with a server broke; of a client's
 	// request it is empty.
 	Fail string
+	// Proto is the version of HTTP an exchange with a server was answered over.
+	Proto string
 	// Uses are all legacy-only features the request made use of.
 	Uses translate.LegacyOnly
 }
@@ -183,7 +188,7 @@ func (r *Runner) observe(in Inbound, s *ClientStream) *seen {
 		}
 	}
 	if f.HTTP != nil {
-		q.Verb = f.HTTP.Verb
+		q.Verb, q.Proto, q.Peer = f.HTTP.Verb, f.HTTP.Proto, f.HTTP.Peer
 		q.Link = TraceContext{f.HTTP.Header.Get("Traceparent"), f.HTTP.Header.Get("Tracestate")}
 	}
 	if f.Msg != nil {

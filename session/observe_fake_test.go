@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"taskbridge/session"
+	"taskbridge/translate"
 )
 
 // witness is an observer that keeps what it is told.
@@ -17,12 +18,49 @@ type witness struct {
 	losses []session.Lost
 	faults []string
 	going  map[*session.Exchange]bool
+	// asking are requests of servers that are open, asked those that ended.
+	asking map[*session.ServerRequest]bool
+	asked  []askedOnce
+}
+
+// askedOnce is a server's request on one leg and how it ended.
+type askedOnce struct {
+	leg        translate.Leg
+	method, id string
+	session    string
+	parent     string
+	how        translate.Outcome
 }
 
 var (
 	_ session.Observer         = (*witness)(nil)
 	_ session.ExchangeObserver = (*witness)(nil)
+
+	_ session.ServerRequestObserver = (*witness)(nil)
 )
+
+func (w *witness) BeginServerRequest(q *session.ServerRequest) session.TraceContext {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.asking == nil {
+		w.asking = map[*session.ServerRequest]bool{}
+	}
+	if q.At.IsZero() || q.Route == "" || q.Upstream == "" || q.Leg == 0 || q.Method == "" || q.ID == "" {
+		w.fault("a server's request is not told whole: " + q.Method)
+	}
+	w.asking[q] = true
+	return session.TraceContext{}
+}
+
+func (w *witness) EndServerRequest(q *session.ServerRequest, e session.Ended) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.asking[q] || e.Outcome == "" || e.At.Before(q.At) {
+		w.fault("a server's request ended twice, early or without an outcome: " + q.Method)
+	}
+	delete(w.asking, q)
+	w.asked = append(w.asked, askedOnce{q.Leg, q.Method, q.ID, q.Session, q.Parent.Parent, e.Outcome})
+}
 
 func (w *witness) BeginExchange(x *session.Exchange) session.TraceContext {
 	w.mu.Lock()
@@ -78,6 +116,16 @@ func (w *witness) Loss(l session.Lost) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.losses = append(w.losses, l)
+}
+
+// answered fails unless every request of a server's that began has ended.
+func (w *witness) answered(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for q := range w.asking {
+		t.Errorf("observer: the server's %s never ended", q.Method)
+	}
 }
 
 // check fails unless every beginning had one end.

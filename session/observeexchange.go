@@ -47,23 +47,30 @@ func (x *Exchange) MethodLabel() string { return methodLabel(x.Method) }
 type sent struct {
 	r     *Runner
 	x     Exchange
+	reply *reply // instead of x: an answer to a request of the server's
 	ended bool
 }
 
 // observeExchange tells observers of what is about to be sent; with a trace
 // context e sends another message. Nil where nobody observes.
 func (r *Runner) observeExchange(e *openAt) *sent {
-	if len(r.exchangeObservers) == 0 || e.Out.Msg == nil {
+	if len(r.exchangeObservers) == 0 && r.questions == nil || e.Out.Msg == nil {
 		return nil
 	}
 	m, err := jsonrpc.Decode(e.Out.Msg, jsonrpc.Limits{})
-	if err != nil || m.Kind != jsonrpc.Request && m.Kind != jsonrpc.Notification {
+	if err != nil {
+		return nil
+	}
+	if m.Kind != jsonrpc.Request && m.Kind != jsonrpc.Notification {
+		if p := r.questions.replies(e, m); p != nil {
+			return &sent{r: r, reply: p}
+		}
 		return nil
 	}
 	var q Request
 	q.read(m)
 	w := &sent{r: r, x: Exchange{
-		At: r.clock.Now(), Route: r.route, Upstream: r.upstream, Kind: m.Kind, Version: e.Out.Version,
+		At: r.clock.Now(), Route: r.route, Upstream: r.upstream, Kind: m.Kind, Version: e.Out.revision(),
 		Method: q.Method, Name: q.Name, Resource: q.Resource, ID: q.ID, Session: e.Out.Session, Paced: e.Paced, Parent: e.trace,
 	}}
 	if w.x.Version == "" {
@@ -80,7 +87,7 @@ func (r *Runner) observeExchange(e *openAt) *sent {
 // answered: the final answer is there.
 func (w *sent) answered(m *jsonrpc.Message, h *translate.Envelope) {
 	if w != nil && w.x.Kind == jsonrpc.Request {
-		w.end(translate.AnswerOf(m.Raw, statusOf(h)), statusOf(h), "")
+		w.end(translate.AnswerOf(m.Raw, statusOf(h)), h, "")
 	}
 }
 
@@ -89,37 +96,47 @@ func (w *sent) over(ctx context.Context, h *translate.Envelope, err error) {
 	if w == nil || w.ended {
 		return
 	}
-	status := statusOf(h)
-	a := translate.AnswerOf(nil, status)
+	a := translate.AnswerOf(nil, statusOf(h))
 	var fail string
 	switch {
 	case err != nil && ctx.Err() != nil:
 		a.Outcome = translate.OutcomeCancelled
 	case err != nil:
 		end := broken(Event{}, err)
-		status, fail = statusOf(end.Frame.HTTP), failWords[end.Fail]
-		if a = translate.AnswerOf(nil, status); a.Outcome == "" {
+		h, fail = end.Frame.HTTP, failWords[end.Fail]
+		if a = translate.AnswerOf(nil, statusOf(h)); a.Outcome == "" {
 			a.Outcome = translate.OutcomeUnavailable
 		}
 	case a.Outcome != "":
-	case w.x.Kind == jsonrpc.Notification:
+	case w.x.Kind == jsonrpc.Notification, w.reply != nil:
 		a.Outcome = translate.OutcomeAccepted
 	default:
 		a.Outcome, fail = translate.OutcomeError, failWords[FailBroken] // ended without its answer
 	}
-	w.end(a, status, fail)
+	w.end(a, h, fail)
 }
 
-func (w *sent) end(a translate.Answer, status int, fail string) {
+func (w *sent) end(a translate.Answer, h *translate.Envelope, fail string) {
 	if w.ended {
 		return
 	}
 	w.ended = true
+	if w.reply != nil {
+		w.r.questions.replied(w.reply, a, h, fail)
+		return
+	}
 	a.Message = Shown(a.Message)
-	e := Ended{Answer: a, At: w.r.clock.Now(), Status: status, Fail: fail}
+	e := Ended{Answer: a, At: w.r.clock.Now(), Status: statusOf(h), Fail: fail, Proto: protoOf(h)}
 	for _, o := range w.r.exchangeObservers {
 		o.EndExchange(&w.x, e)
 	}
+}
+
+func protoOf(h *translate.Envelope) string {
+	if h == nil {
+		return ""
+	}
+	return h.Proto
 }
 
 func statusOf(h *translate.Envelope) int {

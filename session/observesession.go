@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
 )
 
@@ -17,6 +18,12 @@ type LegacySession struct {
 	Version string
 	// Listening: the client holds a stream open in it.
 	Listening bool
+	// Began is when its initialize came, zero if that is not known; Transport is
+	// how, one of translate.Transport….
+	Began     time.Time
+	Transport string
+	// Fail says in a word why it ended, empty where client or idleness ended it.
+	Fail string
 }
 
 // SessionObserver is an Observer that hears when legacy sessions end, too: by
@@ -25,9 +32,31 @@ type SessionObserver interface {
 	SessionEnded(s LegacySession, at time.Time)
 }
 
+// ServerSession is a session of ours with a legacy server, for one legacy client
+// or for the modern clients that share it.
+type ServerSession struct {
+	Route, Upstream string
+	// Version is the negotiated revision.
+	Version string
+	// Began is when we asked for it, zero if that is not known.
+	Began time.Time
+	// Fail says in a word why it ended, empty where we ended it.
+	Fail string
+}
+
+// ServerSessionObserver is an Observer that hears when our sessions with legacy
+// servers end, too.
+type ServerSessionObserver interface {
+	ServerSessionEnded(s ServerSession, at time.Time)
+}
+
+// failForgotten: the server answered 404 to a session's id (2025-11-25
+// basic/transports, Session Management).
+const failForgotten = "404"
+
 // describe is s for observers.
 func (r *Runner) describe(s *legacySession) LegacySession {
-	l := LegacySession{Route: r.route, Upstream: r.upstream, Version: s.Version, Listening: s.listens()}
+	l := LegacySession{Route: r.route, Upstream: r.upstream, Version: s.Version, Listening: s.listens(), Began: s.Began, Transport: s.Transport}
 	l.Principal, l.Open = s.Principal, s.Open
 	if info, err := jsonrpc.ParseValue(s.ClientInfo); err == nil {
 		l.client(info)
@@ -44,11 +73,36 @@ func (r *Runner) sessionOver(s LegacySession) {
 	}
 }
 
-// closed says that s has ended; a part of a session that is bound to another
-// upstream was never told of.
-func (s *legacySession) closed(x *Exec) {
+// closed says that s has ended, and the one with the server that goes with it. A
+// part of a session that is bound to another upstream is none of its client's.
+func (s *legacySession) closed(x *Exec, lost bool) {
+	fail := ""
+	if lost {
+		fail = failForgotten
+	}
 	if s.Guest == "" {
-		x.Do(Closed{x.r.describe(s)})
+		l := x.r.describe(s)
+		l.Fail = fail
+		x.Do(Closed{l})
+	}
+	if s.Era == translate.Legacy {
+		x.leave(ServerSession{Version: s.Version, Began: s.Began, Fail: fail}, s.Principal, s.UpSession)
+	}
+}
+
+// leave says that a session with the server has ended.
+func (x *Exec) leave(s ServerSession, as Principal, id string) {
+	s.Route, s.Upstream = x.r.route, x.r.upstream
+	x.Do(Left{s, as, id})
+}
+
+// serverSessionOver tells observers that a session with the server has ended.
+func (r *Runner) serverSessionOver(e Left) {
+	r.questions.left(translate.ServerLeg, e.As, e.ID)
+	for _, o := range r.observers {
+		if o, ok := o.(ServerSessionObserver); ok {
+			o.ServerSessionEnded(e.Session, r.clock.Now())
+		}
 	}
 }
 

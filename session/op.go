@@ -88,6 +88,8 @@ type Event struct {
 	// exchange tells an exchange from an earlier one of the same Label, whose
 	// last events may still be on their way.
 	exchange string
+	// trace is what a server's request is to be passed on in.
+	trace TraceContext
 }
 
 // Machine is an operation's state machine. Its exported fields are its state,
@@ -215,8 +217,14 @@ type (
 		Session string
 		On      bool
 	}
-	// Closed tells observers that a legacy session has ended.
+	// Closed tells observers that a legacy session has ended, Left that one of
+	// ours with a legacy server has.
 	Closed struct{ Session LegacySession }
+	Left   struct {
+		Session ServerSession
+		As      Principal
+		ID      string // the server's own, if there is one
+	}
 	// Done ends the operation: its state, wakes and exchanges are dropped.
 	Done struct{}
 )
@@ -243,4 +251,5 @@ func (DropLogs) effect() {}
 func (EndCalls) effect() {}
 func (Listens) effect()  {}
 func (Closed) effect()   {}
+func (Left) effect()     {}
 func (Done) effect()     {}

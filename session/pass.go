@@ -149,7 +149,7 @@ func (p *passCall) client(x *Exec, ev Event) {
 	p.seals(x, ev)
 	out := Outgoing{Verb: http.MethodPost, Version: ev.Caller.Version, Header: ev.Caller.Header}
 	if sess := ev.Session; sess != nil {
-		p.Session, out.Session = sess.ID, sess.UpSession
+		p.Session, out.Session, out.Revision = sess.ID, sess.UpSession, sess.Version
 	}
 	if m == nil {
 		p.Verb = ev.Frame.HTTP.Verb
@@ -247,6 +247,9 @@ func (p *passCall) server(x *Exec, ev Event) {
 		return
 	}
 	out := Out{Raw: raw, Final: final, Asks: m.Kind == jsonrpc.Request}
+	if out.Asks || m.Method == "notifications/cancelled" {
+		out.Of, out.Trace = p.Session, ev.trace
+	}
 	if h := ev.Frame.HTTP; h != nil && !p.Begun {
 		out.Status = h.Status
 		out.Header = passHeaders(h.Header)

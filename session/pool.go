@@ -27,6 +27,7 @@ type poolSession struct {
 	Waiting    []OpID                `json:",omitempty"`
 	Leases     int                   `json:",omitempty"` // calls, tasks and listens that use it
 	Used       time.Time             `json:",omitzero"`
+	Began      time.Time             `json:",omitzero"` // when initialize was sent, for observers
 	GetTries   int                   `json:",omitempty"`
 	NoGet      bool                  `json:",omitempty"` // the server offers no GET stream
 	Tools      toolSupport           `json:",omitempty"` // while pages come
@@ -163,7 +164,7 @@ func (p *poolSession) need(x *Exec, ev Event) {
 }
 
 func (p *poolSession) initialize(x *Exec) {
-	p.Phase, p.Session, p.Version = "opening", "", ""
+	p.Phase, p.Session, p.Version, p.Began = "opening", "", "", x.Now
 	p.Level = "" // a new session has none
 	p.levelOver(x)
 	params := jsonrpc.NewObject().Str("protocolVersion", translate.LatestLegacy).
@@ -191,9 +192,7 @@ const askPatience = 20 * time.Second
 // out puts the session on a message.
 func (p *poolSession) out(out Outgoing) Outgoing {
 	out.Session = p.Session
-	if f, _ := translate.Lookup(p.Version); f.VersionHeader {
-		out.Version = p.Version
-	}
+	out.speaks(p.Version)
 	return out
 }
 
@@ -261,8 +260,16 @@ func (p *poolSession) end(x *Exec) {
 	if p.Phase != "" {
 		x.Do(counted(countUpstreams, p.Limit, -1)...)
 	}
+	p.left(x, "")
 	p.unpend(x)
 	x.Do(Del{Key: toolsKey(x.ID)}, Del{Key: rootsKey(x.ID)}, Del{Key: "seq/up/" + string(x.ID)}, Done{})
+}
+
+// left says that the session with the server is over, if there was one.
+func (p *poolSession) left(x *Exec, fail string) {
+	if p.Phase == "ready" {
+		x.leave(ServerSession{Version: p.Version, Began: p.Began, Fail: fail}, p.As, p.Session)
+	}
 }
 
 // ready answers those who waited.
@@ -362,6 +369,7 @@ func (p *poolSession) getEnded(x *Exec, ev Event) {
 // lost: the server forgot the session. The next call opens a new one; task
 // ids stay the same.
 func (p *poolSession) lost(x *Exec) {
+	p.left(x, failForgotten)
 	x.Do(Shut{Label: "get"}) // settled by the runner, which needs its name still
 	p.Init = nil
 	p.initialize(x)

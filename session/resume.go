@@ -228,6 +228,7 @@ func (f *follower) missing(needed bool) bool {
 // send queues on a client stream of this runner, keeps what is for a client
 // that is away, or passes it on to the runner that holds the stream.
 func (r *Runner) send(stream string, out Out) {
+	out = r.questions.asks(out)
 	r.mu.Lock()
 	a := r.streams[stream]
 	r.mu.Unlock()

@@ -123,6 +123,7 @@ func (r *Runner) legacyClient(ctx context.Context, in Inbound, s *ClientStream) 
 		return
 	}
 	s.seen.of(sess)
+	r.questions.answered(sess.ID, m)
 	if r.clock.Now().Sub(sess.Used) > r.policy().SessionIdle/8 {
 		r.deliver(sessionOp(sess.ID), Event{Kind: EvOp, Name: "touch"})
 	}

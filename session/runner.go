@@ -112,6 +112,7 @@ type Runner struct {
 	proc        *Process
 	sealed      sealKinds
 	hooks       routeHooks
+	questions   *serverRequests // nil: nobody hears of them
 
 	looks  *pacer // paced exchanges
 	warm   warm
@@ -215,6 +216,7 @@ func New(o Options) (*Runner, error) {
 	r.clients, _ = lru.New[string, Who](warmMax)
 	r.whos, _ = lru.New[string, Who](warmMax)
 	r.aways = newAways()
+	r.questions = newServerRequests(r)
 	r.looks = newPacer(r.clock, r.policy().PollRate, r.pollLag)
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.wg.Go(r.followInbox)
@@ -243,6 +245,7 @@ func (r *Runner) Close() error {
 	r.lag.Broadcast()
 	r.mu.Unlock()
 	r.wg.Wait()
+	r.questions.close()
 	r.kept.leave(r)
 	return nil
 }

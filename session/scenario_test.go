@@ -224,6 +224,7 @@ func (s *stage) play() {
 		for _, r := range s.runners {
 			r.Close()
 		}
+		s.witness.answered(s.t)
 		s.store.Close()
 		synctest.Wait()
 	}()
@@ -248,6 +249,9 @@ func (s *stage) play() {
 	s.step = nil
 	s.leave()
 	s.witness.check(s.t)
+	if len(s.runners) == 1 { // of two, the other may be told the answer
+		s.witness.answered(s.t)
+	}
 	lost := 0
 	for _, n := range s.metrics.losses {
 		lost += n

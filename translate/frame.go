@@ -2,6 +2,8 @@ package translate
 
 import (
 	"net/http"
+	"net/netip"
+	"strconv"
 	"time"
 
 	"taskbridge/translate/jsonrpc"
@@ -46,6 +48,21 @@ type Envelope struct {
 	Verb   string
 	Status int
 	Header http.Header
+	// Proto is the version of HTTP, "1.1" or "2", and Peer who sent a request, as
+	// far as the transport knows; of live messages alone, never captured.
+	Proto string
+	Peer  netip.AddrPort
+}
+
+// HTTPVersion is Envelope.Proto of a message over HTTP major.minor.
+func HTTPVersion(major, minor int) string {
+	switch {
+	case major == 1 && minor == 1:
+		return "1.1"
+	case major < 2:
+		return "1.0"
+	}
+	return strconv.Itoa(major)
 }
 
 // How a leg is spoken: Streamable HTTP, standard streams, WebSocket, or HTTP+SSE

@@ -111,7 +111,7 @@ func (s *stream) begin(resp *http.Response) error {
 	}
 	s.codings = resp.Header["Content-Encoding"]
 	maps.DeleteFunc(resp.Header, func(name string, _ []string) bool { return !slices.Contains(keptHeaders, name) })
-	s.env = &translate.Envelope{Status: resp.StatusCode, Header: resp.Header}
+	s.env = &translate.Envelope{Status: resp.StatusCode, Header: resp.Header, Proto: translate.HTTPVersion(resp.ProtoMajor, resp.ProtoMinor)}
 	if resp.Request.Method == http.MethodDelete {
 		s.h.cookies.drop(s.c.target, resp.Request.Header.Get("Mcp-Session-Id"))
 	}

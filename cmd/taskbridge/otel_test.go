@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	colmetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlptrace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -42,12 +43,14 @@ func TestOtelWanted(t *testing.T) {
 	}
 }
 
-// collector takes spans as OTLP over HTTP.
+// collector takes spans and metrics as OTLP over HTTP.
 type collector struct {
 	mu    sync.Mutex // protects what follows
 	spans []*otlptrace.Span
 	about map[string]string
 	paths map[string]int
+	// points are attributes of the points of each histogram, the newest export's.
+	points map[string][]map[string]string
 }
 
 func (c *collector) Close() error { return nil }
@@ -57,6 +60,10 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.paths[r.URL.Path]++
+	if strings.HasSuffix(r.URL.Path, "/v1/metrics") {
+		c.metrics(raw)
+		return
+	}
 	var in coltrace.ExportTraceServiceRequest
 	if !strings.HasSuffix(r.URL.Path, "/v1/traces") || proto.Unmarshal(raw, &in) != nil {
 		return
@@ -71,13 +78,97 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestOtelEndToEnd: serve with a collector: a client's call is a server span
-// with a client span below it, whose context the server gets.
-func TestOtelEndToEnd(t *testing.T) {
-	c := &collector{about: map[string]string{}, paths: map[string]int{}}
+func (c *collector) metrics(raw []byte) {
+	var in colmetrics.ExportMetricsServiceRequest
+	if proto.Unmarshal(raw, &in) != nil {
+		return
+	}
+	for _, rm := range in.ResourceMetrics {
+		for _, sm := range rm.ScopeMetrics {
+			for _, m := range sm.Metrics {
+				c.points[m.Name] = nil
+				for _, p := range m.GetHistogram().GetDataPoints() {
+					at := map[string]string{}
+					for _, a := range p.Attributes {
+						at[a.Key] = a.Value.GetStringValue()
+					}
+					c.points[m.Name] = append(c.points[m.Name], at)
+				}
+			}
+		}
+	}
+}
+
+// collect starts a collector that the environment names.
+func collect(t *testing.T) *collector {
+	t.Helper()
+	c := &collector{about: map[string]string{}, paths: map[string]int{}, points: map[string][]map[string]string{}}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", strings.TrimSuffix(peer(t, c), "/mcp"))
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
 	t.Setenv("OTEL_SERVICE_NAME", "edge")
+	return c
+}
+
+// TestOtelEndToEnd_Sessions: sessions of both legs and what a server asks in one
+// reach the collector.
+func TestOtelEndToEnd_Sessions(t *testing.T) {
+	c := collect(t)
+	s := serve(t, "--upstream", peer(t, peers.NewLegacyServer(peers.ServerOptions{})))
+	client := legacyClient(t, s.url)
+	run, err := client.RunTask(t.Context(), "confirm_delete", map[string]any{"filename": "a.txt"}, nil)
+	if err != nil || run.Status() != "completed" {
+		t.Fatalf("%v %+v", err, run)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range []string{"mcp.server.session.duration", "mcp.client.session.duration"} {
+		p := c.points[name]
+		if len(p) != 1 || p[0]["mcp.protocol.version"] != "2025-11-25" || p[0]["network.protocol.name"] != "http" || p[0]["error.type"] != "" {
+			t.Errorf("%s: %v", name, p)
+		}
+		if name = strings.Replace(name, "session", "operation", 1); !slices.ContainsFunc(c.points[name], func(at map[string]string) bool {
+			return at["mcp.method.name"] == "elicitation/create"
+		}) {
+			t.Errorf("%s has no elicitation: %v", name, c.points[name])
+		}
+	}
+	var server, down *otlptrace.Span
+	for _, sp := range c.spans {
+		if sp.Name == "elicitation/create" && sp.Kind == otlptrace.Span_SPAN_KIND_SERVER {
+			server = sp
+		} else if sp.Name == "elicitation/create" {
+			down = sp
+		}
+	}
+	if server == nil || down == nil || !bytes.Equal(down.ParentSpanId, server.SpanId) {
+		t.Errorf("spans of the question: %v, %v", server, down)
+	}
+	attribute := func(sp *otlptrace.Span, key string) string {
+		for _, a := range sp.GetAttributes() {
+			if a.Key == key {
+				return a.Value.GetStringValue()
+			}
+		}
+		return ""
+	}
+	for _, sp := range c.spans {
+		if id := attribute(sp, "mcp.session.id"); id == client.SessionID() && id != "" {
+			t.Errorf("%s tells a session's id", sp.Name)
+		}
+		if sp.Kind == otlptrace.Span_SPAN_KIND_SERVER && sp.Name == "initialize" && (attribute(sp, "client.address") != "127.0.0.1" || attribute(sp, "network.protocol.version") != "1.1") {
+			t.Errorf("initialize: %v", sp.Attributes)
+		}
+	}
+}
+
+// TestOtelEndToEnd: serve with a collector: a client's call is a server span
+// with a client span below it, whose context the server gets.
+func TestOtelEndToEnd(t *testing.T) {
+	c := collect(t)
 	var mu sync.Mutex
 	var bodies [][]byte
 	srv := peers.NewModernServer(peers.ServerOptions{Trace: func(e peers.TraceEntry) {

@@ -22,15 +22,40 @@ func spanName(method, name string) string {
 }
 
 func (t *Observer) requestAttributes(q *session.Request) []attribute.KeyValue {
-	out := append(t.named(q.MethodLabel(), q.Name, q.Version), transportAttributes(q.Transport)...)
-	out = append(out, attribute.String("taskbridge.route", q.Route), attribute.String("taskbridge.upstream", q.Upstream))
-	return append(out, t.particular(q.ID, q.Session, q.Resource)...)
+	out := append(t.named(q.MethodLabel(), q.Name, q.Version), transportAttributes(q.Transport, q.Proto)...)
+	if a := q.Peer.Addr(); a.IsValid() {
+		out = append(out, attribute.String("client.address", a.String()))
+		if p := q.Peer.Port(); p != 0 {
+			out = append(out, attribute.Int("client.port", int(p)))
+		}
+	}
+	return append(out, t.particular(q.Route, q.Upstream, q.ID, q.Session, q.Resource)...)
 }
 
 func (t *Observer) exchangeAttributes(x *session.Exchange) []attribute.KeyValue {
-	out := append(t.named(x.MethodLabel(), x.Name, x.Version), peerAttributes(t.o.Peer(x.Upstream))...)
-	out = append(out, attribute.String("taskbridge.route", x.Route), attribute.String("taskbridge.upstream", x.Upstream))
-	return append(out, t.particular(x.ID, x.Session, x.Resource)...)
+	out := append(t.named(x.MethodLabel(), x.Name, x.Version), peerAttributes(t.o.Peer(x.Upstream), "")...)
+	return append(out, t.particular(x.Route, x.Upstream, x.ID, x.Session, x.Resource)...)
+}
+
+// serverRequestAttributes of a request that a server makes: where it asks us the
+// server is the caller, so that its address is the client's. Of the client we
+// ask no address is told: what it listens on is nothing.
+func (t *Observer) serverRequestAttributes(q *session.ServerRequest) []attribute.KeyValue {
+	out := append(t.named(q.MethodLabel(), "", q.Version), t.legAttributes(q)...)
+	if p := t.o.Peer(q.Upstream); q.Leg == translate.ServerLeg && p.Address != "" {
+		out = append(out, attribute.String("client.address", p.Address))
+		if p.Port != 0 {
+			out = append(out, attribute.Int("client.port", p.Port))
+		}
+	}
+	return append(out, t.particular(q.Route, q.Upstream, q.ID, q.Session, "")...)
+}
+
+func (t *Observer) legAttributes(q *session.ServerRequest) []attribute.KeyValue {
+	if q.Leg == translate.ServerLeg {
+		return transportAttributes(t.o.Peer(q.Upstream).Transport, q.Proto)
+	}
+	return transportAttributes(q.Transport, q.Proto)
 }
 
 // named says what is asked for.
@@ -47,10 +72,14 @@ func (t *Observer) named(method, name, version string) []attribute.KeyValue {
 	if method == "tools/call" {
 		out = append(out, attribute.String("gen_ai.operation.name", "execute_tool"))
 	}
-	if version != "" {
-		out = append(out, attribute.String("mcp.protocol.version", version))
+	return append(out, versionAttribute(version)...)
+}
+
+func versionAttribute(version string) []attribute.KeyValue {
+	if version == "" {
+		return nil
 	}
-	return out
+	return []attribute.KeyValue{attribute.String("mcp.protocol.version", version)}
 }
 
 // labels is named for a metric: the names peers chose are bounded, and so are
@@ -59,16 +88,22 @@ func (t *Observer) labels(method, name, version string) []attribute.KeyValue {
 	if name != "" {
 		name = t.tools.name(method + " " + name)[len(method)+1:]
 	}
+	return t.named(method, name, boundedVersion(version))
+}
+
+func boundedVersion(version string) string {
 	if _, known := translate.Lookup(version); !known && version != "" {
-		version = "other"
+		return "other"
 	}
-	return t.named(method, name, version)
+	return version
 }
 
 // particular are the attributes of spans alone: they tell one request from
 // another. A session's id is shown as a keyed hash, since whoever has it is the
 // client.
-func (t *Observer) particular(id, session, resource string) (out []attribute.KeyValue) {
+func (t *Observer) particular(route, upstream, id, session, resource string) []attribute.KeyValue {
+	out := make([]attribute.KeyValue, 0, 5)
+	out = append(out, attribute.String("taskbridge.route", route), attribute.String("taskbridge.upstream", upstream))
 	if id != "" && id != "null" {
 		if text, err := strconv.Unquote(id); err == nil && strings.HasPrefix(id, `"`) {
 			id = text
@@ -84,21 +119,33 @@ func (t *Observer) particular(id, session, resource string) (out []attribute.Key
 	return out
 }
 
-// transportAttributes by the conventions, Recording MCP transport.
-func transportAttributes(transport string) []attribute.KeyValue {
+// transportAttributes by the conventions, Recording MCP transport; proto is the
+// version of HTTP, empty where it is not known.
+func transportAttributes(transport, proto string) []attribute.KeyValue {
+	network := func(transport, protocol, version string) []attribute.KeyValue {
+		out := make([]attribute.KeyValue, 0, 5) // with room for an address
+		out = append(out, attribute.String("network.transport", transport))
+		if protocol != "" {
+			out = append(out, attribute.String("network.protocol.name", protocol))
+		}
+		if version != "" {
+			out = append(out, attribute.String("network.protocol.version", version))
+		}
+		return out
+	}
 	switch transport {
 	case translate.TransportHTTP, translate.TransportSSE:
-		return []attribute.KeyValue{attribute.String("network.transport", "tcp"), attribute.String("network.protocol.name", "http")}
+		return network("tcp", "http", proto)
 	case translate.TransportWebSocket:
-		return []attribute.KeyValue{attribute.String("network.transport", "tcp"), attribute.String("network.protocol.name", "websocket")}
+		return network("tcp", "websocket", "")
 	case translate.TransportStdio:
-		return []attribute.KeyValue{attribute.String("network.transport", "pipe")}
+		return network("pipe", "", "")
 	}
 	return nil
 }
 
-func peerAttributes(p Peer) []attribute.KeyValue {
-	out := transportAttributes(p.Transport)
+func peerAttributes(p Peer, proto string) []attribute.KeyValue {
+	out := transportAttributes(p.Transport, proto)
 	if p.Address != "" {
 		out = append(out, attribute.String("server.address", p.Address))
 		if p.Port != 0 {

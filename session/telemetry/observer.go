@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -38,24 +39,33 @@ type Peer struct {
 	Transport string // one of translate.Transport…
 }
 
-// Observer implements session.Observer and session.ExchangeObserver.
+func (p Peer) http() bool {
+	return p.Transport == translate.TransportHTTP || p.Transport == translate.TransportSSE
+}
+
+// Observer implements session.Observer and what goes with it.
 type Observer struct {
-	o             Options
-	tracer        trace.Tracer // nil: no spans
-	served, asked metric.Float64Histogram
-	tools         bounded
-	format        propagation.TraceContext
+	o      Options
+	tracer trace.Tracer // nil: no spans
+	// Durations; nil: none. What was served and asked are operations, the others
+	// sessions, of clients with us and of ours with servers.
+	served, asked, sessions, serverSessions metric.Float64Histogram
+	tools                                   bounded
+	format                                  propagation.TraceContext
 }
 
 var (
-	_ session.Observer         = (*Observer)(nil)
-	_ session.ExchangeObserver = (*Observer)(nil)
+	_ session.Observer              = (*Observer)(nil)
+	_ session.ExchangeObserver      = (*Observer)(nil)
+	_ session.ServerRequestObserver = (*Observer)(nil)
+	_ session.SessionObserver       = (*Observer)(nil)
+	_ session.ServerSessionObserver = (*Observer)(nil)
 )
 
 // scope names what makes the spans.
 const scope = "taskbridge/session/telemetry"
 
-// buckets of both durations, in seconds, as the conventions want them.
+// buckets of all durations, in seconds, as the conventions want them.
 var buckets = []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120, 300}
 
 // New returns an Observer that tells the providers; they are the caller's to
@@ -78,10 +88,12 @@ func New(o Options) (*Observer, error) {
 	histogram := func(name, what string) (metric.Float64Histogram, error) {
 		return m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(buckets...))
 	}
-	var err, also error
-	t.served, err = histogram("mcp.server.operation.duration", "Time from a client's message until its answer was on its way back.")
-	t.asked, also = histogram("mcp.client.operation.duration", "Time from a message to a server until its answer was there.")
-	return t, errors.Join(err, also)
+	var errs [4]error
+	t.served, errs[0] = histogram("mcp.server.operation.duration", "Time from a message of a peer's until its answer was on its way back.")
+	t.asked, errs[1] = histogram("mcp.client.operation.duration", "Time from a message to a peer until its answer was there.")
+	t.sessions, errs[2] = histogram("mcp.server.session.duration", "Time from a client's initialize until its session was over.")
+	t.serverSessions, errs[3] = histogram("mcp.client.session.duration", "Time from initialize at a server until the session with it was over.")
+	return t, errors.Join(errs[:]...)
 }
 
 // Begin implements session.Observer: a server span for a request or a
@@ -110,11 +122,11 @@ func (t *Observer) End(q *session.Request, e session.Ended) {
 	if !operation(q.Kind) {
 		return
 	}
-	failed := failure(e)
+	failed := servedFailure(e)
 	if t.served != nil {
 		// What names a caller, an id or one resource is no label.
-		at := append(t.labels(q.MethodLabel(), q.Name, q.Version), transportAttributes(q.Transport)...)
-		t.served.Record(context.Background(), e.At.Sub(q.At).Seconds(), metric.WithAttributes(append(at, failed...)...))
+		at := append(t.labels(q.MethodLabel(), q.Name, q.Version), transportAttributes(q.Transport, q.Proto)...)
+		record(t.served, e.At.Sub(q.At), at, failed)
 	}
 	if span, ok := q.Note[t.o.Place].(trace.Span); ok {
 		finish(span, e, failed)
@@ -143,12 +155,72 @@ func (t *Observer) EndExchange(x *session.Exchange, e session.Ended) {
 	}
 	failed := failure(e)
 	if t.asked != nil {
-		at := append(t.labels(x.MethodLabel(), x.Name, x.Version), peerAttributes(t.o.Peer(x.Upstream))...)
-		t.asked.Record(context.Background(), e.At.Sub(x.At).Seconds(), metric.WithAttributes(append(at, failed...)...))
+		at := append(t.labels(x.MethodLabel(), x.Name, x.Version), peerAttributes(t.o.Peer(x.Upstream), e.Proto)...)
+		record(t.asked, e.At.Sub(x.At), at, failed)
 	}
 	if span, ok := x.Note[t.o.Place].(trace.Span); ok {
+		if e.Proto != "" && t.o.Peer(x.Upstream).http() {
+			span.SetAttributes(attribute.String("network.protocol.version", e.Proto))
+		}
 		finish(span, e, failed)
 	}
+}
+
+// BeginServerRequest implements session.ServerRequestObserver. Who asks is the
+// client of the operation, though a server in all else: a server span on the
+// server's leg, a client span on the client's.
+func (t *Observer) BeginServerRequest(q *session.ServerRequest) session.TraceContext {
+	if t.tracer == nil {
+		return session.TraceContext{}
+	}
+	kind := trace.SpanKindServer
+	if q.Leg == translate.ClientLeg {
+		kind = trace.SpanKindClient
+	}
+	ctx, span := t.tracer.Start(t.extract(q.Parent), spanName(q.MethodLabel(), ""),
+		trace.WithSpanKind(kind), trace.WithTimestamp(q.At), trace.WithAttributes(t.serverRequestAttributes(q)...))
+	q.Note[t.o.Place] = span
+	return t.inject(ctx)
+}
+
+// EndServerRequest implements session.ServerRequestObserver.
+func (t *Observer) EndServerRequest(q *session.ServerRequest, e session.Ended) {
+	into, failed := t.served, servedFailure(e)
+	if q.Leg == translate.ClientLeg {
+		into, failed = t.asked, failure(e)
+	}
+	if into != nil {
+		at := append(t.labels(q.MethodLabel(), "", q.Version), t.legAttributes(q)...)
+		record(into, e.At.Sub(q.At), at, failed)
+	}
+	if span, ok := q.Note[t.o.Place].(trace.Span); ok {
+		finish(span, e, failed)
+	}
+}
+
+// SessionEnded implements session.SessionObserver. The version of HTTP is no
+// attribute: one session may go over several.
+func (t *Observer) SessionEnded(s session.LegacySession, at time.Time) {
+	t.session(t.sessions, s.Began, at, s.Version, s.Fail, transportAttributes(s.Transport, ""))
+}
+
+// ServerSessionEnded implements session.ServerSessionObserver.
+func (t *Observer) ServerSessionEnded(s session.ServerSession, at time.Time) {
+	t.session(t.serverSessions, s.Began, at, s.Version, s.Fail, peerAttributes(t.o.Peer(s.Upstream), ""))
+}
+
+func (t *Observer) session(into metric.Float64Histogram, began, ended time.Time, version, fail string, how []attribute.KeyValue) {
+	if into == nil || began.IsZero() {
+		return
+	}
+	if fail != "" {
+		how = append(how, attribute.String("error.type", fail))
+	}
+	record(into, ended.Sub(began), versionAttribute(boundedVersion(version)), how)
+}
+
+func record(into metric.Float64Histogram, d time.Duration, at, more []attribute.KeyValue) {
+	into.Record(context.Background(), d.Seconds(), metric.WithAttributes(append(at, more...)...))
 }
 
 func operation(k jsonrpc.Kind) bool { return k == jsonrpc.Request || k == jsonrpc.Notification }
@@ -168,11 +240,24 @@ func (t *Observer) inject(ctx context.Context) session.TraceContext {
 }
 
 func finish(span trace.Span, e session.Ended, failed []attribute.KeyValue) {
-	if len(failed) > 0 {
-		span.SetAttributes(failed...)
+	span.SetAttributes(failed...)
+	if slices.ContainsFunc(failed, func(a attribute.KeyValue) bool { return a.Key == "error.type" }) {
 		span.SetStatus(codes.Error, e.Message)
 	}
 	span.End(trace.WithTimestamp(e.At))
+}
+
+// callersFault are codes that say what the caller did wrong: no failure of who
+// serves it (the conventions, rpc.response.status_code of a server span).
+var callersFault = []int64{-32700, -32600, -32601, -32602, -32002}
+
+// servedFailure is failure as who serves a request sees it: what is its caller's
+// fault has a code and no error.type.
+func servedFailure(e session.Ended) []attribute.KeyValue {
+	if slices.Contains(callersFault, e.Code) {
+		return []attribute.KeyValue{attribute.String("rpc.response.status_code", itoa(e.Code))}
+	}
+	return failure(e)
 }
 
 // failure is error.type, and the code of a JSON-RPC error; nothing if all went
@@ -200,5 +285,5 @@ func failure(e session.Ended) []attribute.KeyValue {
 	return append(out, attribute.String("error.type", typed))
 }
 
-// shutdown is how long providers may take to send what is left.
+// Shutdown is how long providers may take to send what is left.
 const Shutdown = 5 * time.Second

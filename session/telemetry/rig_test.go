@@ -3,8 +3,10 @@ package telemetry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -28,16 +30,60 @@ import (
 // server answers each message at once, and keeps them.
 type server struct {
 	answer func(m *jsonrpc.Message) string
+	// asks are requests it makes, a line each, before it answers tools/call: that
+	// comes when the last of them is answered.
+	asks string
+	// forgot: its sessions are unknown.
+	forgot bool
+	proto  string // of HTTP
 
-	mu  sync.Mutex // protects got
-	got []*jsonrpc.Message
+	mu   sync.Mutex // protects what follows
+	got  []*jsonrpc.Message
+	wait map[string]chan struct{} // for answers, by id
+}
+
+func (s *server) askMany(n int) {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`+"\n", i+1)
+	}
+	s.asks = b.String()
+}
+
+// asking is a stream on which the server asks first.
+func (s *server) asking(e *stream) {
+	e.env.Header.Set("Content-Type", "text/event-stream")
+	for line := range strings.Lines(s.asks) {
+		m, err := jsonrpc.Decode([]byte(strings.TrimSpace(line)), jsonrpc.Limits{})
+		if err != nil {
+			panic(err)
+		}
+		e.first = append(e.first, m)
+		e.until = make(chan struct{})
+		s.mu.Lock()
+		if s.wait == nil {
+			s.wait = map[string]chan struct{}{}
+		}
+		s.wait[m.ID.Key()] = e.until
+		s.mu.Unlock()
+	}
+}
+
+// heard: an answer came.
+func (s *server) heard(m *jsonrpc.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.wait[m.ID.Key()]; c != nil {
+		close(c)
+		delete(s.wait, m.ID.Key())
+	}
 }
 
 func (s *server) Dial(context.Context, session.Target) (session.Conn, error) { return s, nil }
 func (s *server) Close() error                                               { return nil }
 
 func (s *server) Do(ctx context.Context, out session.Outgoing) (session.Stream, error) {
-	e := &stream{ctx: ctx, env: &translate.Envelope{Status: 200, Header: http.Header{"Content-Type": {"application/json"}, "Mcp-Session-Id": {"S-1"}}}}
+	e := &stream{ctx: ctx, env: &translate.Envelope{Status: 200, Header: http.Header{"Content-Type": {"application/json"}, "Mcp-Session-Id": {"S-1"}}, Proto: s.proto}}
 	if out.Msg == nil {
 		e.env = &translate.Envelope{Status: 405}
 		return e, nil
@@ -49,9 +95,17 @@ func (s *server) Do(ctx context.Context, out session.Outgoing) (session.Stream, 
 	s.mu.Lock()
 	s.got = append(s.got, m)
 	s.mu.Unlock()
+	if s.forgot && out.Session != "" {
+		e.env.Status = 404
+		return e, nil
+	}
 	if m.Kind != jsonrpc.Request {
+		s.heard(m)
 		e.env.Status = 202
 		return e, nil
+	}
+	if m.Method == "tools/call" && s.asks != "" {
+		s.asking(e)
 	}
 	switch said := s.answer(m); said {
 	case "unreachable":
@@ -84,13 +138,28 @@ type stream struct {
 	env   *translate.Envelope
 	msg   *jsonrpc.Message
 	waits bool
+	// first is said before msg, which comes after until is closed; nil: at once.
+	first []*jsonrpc.Message
+	until chan struct{}
 }
 
 func (s *stream) Envelope() *translate.Envelope { return s.env }
 func (s *stream) Close() error                  { return nil }
 
 func (s *stream) Next() (translate.Frame, error) {
-	if s.waits {
+	if len(s.first) > 0 {
+		f := translate.Frame{Msg: s.first[0], Leg: translate.ServerLeg, Dir: translate.ToClient}
+		s.first = s.first[1:]
+		return f, nil
+	}
+	if s.until != nil {
+		select {
+		case <-s.until:
+			s.until = nil
+		case <-s.ctx.Done():
+		}
+	}
+	if s.waits || s.ctx.Err() != nil {
 		<-s.ctx.Done()
 		return translate.Frame{}, s.ctx.Err()
 	}
@@ -115,6 +184,21 @@ type rig struct {
 	reader  *metric.ManualReader
 	session string
 	header  http.Header
+	peer    netip.AddrPort
+	proto   string
+	onAsk   func(m *jsonrpc.Message) // a request to the client
+}
+
+// end ends the client's session.
+func (g *rig) end() {
+	g.t.Helper()
+	s := g.r.NewStream()
+	g.r.Client(g.t.Context(), session.Inbound{
+		Caller: session.Caller{Principal: session.LocalPrincipal, Era: translate.Legacy, Session: g.session},
+		Frame:  translate.Frame{Leg: translate.ClientLeg, Dir: translate.ToServer, Transport: "http", HTTP: &translate.Envelope{Verb: "DELETE"}},
+	}, s)
+	s.Gone()
+	synctest.Wait()
 }
 
 func newRig(t *testing.T, face session.Face, answer func(m *jsonrpc.Message) string) *rig {
@@ -153,7 +237,7 @@ func (g *rig) say(era translate.Era, transport, raw string) session.Out {
 	in := session.Inbound{
 		Caller: session.Caller{Principal: session.LocalPrincipal, Era: era, Session: g.session},
 		Frame: translate.Frame{Msg: m, Leg: translate.ClientLeg, Dir: translate.ToServer, Transport: transport,
-			HTTP: &translate.Envelope{Verb: "POST", Header: g.header}},
+			HTTP: &translate.Envelope{Verb: "POST", Header: g.header, Peer: g.peer, Proto: g.proto}},
 	}
 	if era == translate.Modern {
 		in.Caller.Version = translate.V20260728
@@ -169,6 +253,9 @@ func (g *rig) say(era translate.Era, transport, raw string) session.Out {
 			break
 		}
 		last = o
+		if m, err := jsonrpc.Decode(o.Raw, jsonrpc.Limits{}); err == nil && m.Kind == jsonrpc.Request && g.onAsk != nil {
+			g.onAsk(m)
+		}
 	}
 	s.Gone()
 	synctest.Wait()
@@ -203,6 +290,27 @@ func attributes(list []attribute.KeyValue) map[string]string {
 // points are the data of one histogram.
 func (g *rig) points(name string) []metricdata.HistogramDataPoint[float64] {
 	g.t.Helper()
+	p := g.pointsOrNone(name)
+	if p == nil {
+		g.t.Fatalf("no %s", name)
+	}
+	return p
+}
+
+// pointOf is the one of a method.
+func (g *rig) pointOf(name, method string) (p metricdata.HistogramDataPoint[float64]) {
+	g.t.Helper()
+	for _, p := range g.points(name) {
+		if attributes(p.Attributes.ToSlice())["mcp.method.name"] == method {
+			return p
+		}
+	}
+	g.t.Fatalf("%s knows no %s", name, method)
+	return p
+}
+
+func (g *rig) pointsOrNone(name string) []metricdata.HistogramDataPoint[float64] {
+	g.t.Helper()
 	var all metricdata.ResourceMetrics
 	if err := g.reader.Collect(g.t.Context(), &all); err != nil {
 		g.t.Fatal(err)
@@ -217,6 +325,5 @@ func (g *rig) points(name string) []metricdata.HistogramDataPoint[float64] {
 			}
 		}
 	}
-	g.t.Fatalf("no %s", name)
 	return nil
 }
