@@ -158,6 +158,10 @@ func TestResume_NewGetStream(t *testing.T) {
 	get.want(`"data":1`)
 	get.leave(g)
 	push <- notice(2) // nobody asks for it again
+	eventually(t, "the proxy has it", func() bool {
+		n, _ := g.Store.Last(t.Context(), "events/"+strings.Split(get.last, "/")[1])
+		return n == 2
+	})
 	again := c.get("")
 	if again.Status != 200 {
 		t.Fatal(again.Status)
