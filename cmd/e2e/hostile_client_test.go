@@ -41,6 +41,7 @@ type rigOptions struct {
 	Probe      upstream.ProbeOptions
 	Down       func(*downstream.Options)
 	Store      session.Store // nil: in memory
+	Clock      session.Clock // nil: the machine's
 }
 
 type logBuffer struct {
@@ -105,7 +106,7 @@ func newRig(t testing.TB, serverURL string, o rigOptions) *rig {
 			t.Fatal(err)
 		}
 		runner, err := session.New(session.Options{
-			Store: g.Store, Dialer: dialer, Handles: handles, Policy: o.Policy, Logger: log, Metrics: g.Losses,
+			Store: g.Store, Dialer: dialer, Handles: handles, Policy: o.Policy, Logger: log, Metrics: g.Losses, Clock: o.Clock,
 			Faces: upstream.NewEras(upstream.EraOptions{Dialer: dialer, Probe: o.Probe}),
 		})
 		if err != nil {

@@ -53,12 +53,8 @@ func TestSessionCalls_SessionEndsUnderCalls(t *testing.T) {
 					c.Begin()
 					c.Wait()
 				}}))
-				p := session.Policy{}
-				if how == "left, then expiry" {
-					p.SessionIdle = 300 * time.Millisecond
-					p.ResumeFor = 100 * time.Millisecond
-				}
-				g := newRig(t, server.URL, rigOptions{Policy: p})
+				clock := newJumpClock()
+				g := newRig(t, server.URL, rigOptions{Clock: clock})
 				c := newCaller(t, g, translate.Legacy, "")
 				_, _, leave := c.stream("POST", c.headers("tools/call", "slow"), request("5", "tools/call", c.params(`"name":"slow","arguments":{}`)))
 				defer leave()
@@ -71,7 +67,12 @@ func TestSessionCalls_SessionEndsUnderCalls(t *testing.T) {
 						t.Error(r)
 					}
 				}
-				eventually(t, "the call is over", func() bool { return running.Load() == 0 })
+				eventually(t, "the call is over", func() bool {
+					if strings.HasSuffix(how, "expiry") {
+						clock.jump(time.Minute)
+					}
+					return running.Load() == 0
+				})
 				eventually(t, "nothing is left", func() bool { return g.ops("pass")+g.ops("lcall")+g.ops("session") == 0 })
 			})
 		}
