@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"taskbridge/downstream"
@@ -51,8 +52,16 @@ func (o adminOptions) at(p *adminPlace) adminOptions {
 // Handlers run at the same time as each other. An error made with adminErrorf
 // has its own status, another is 500.
 type adminServer struct {
-	mux *http.ServeMux
-	o   adminOptions
+	mux   *http.ServeMux
+	o     adminOptions
+	token atomic.Pointer[[sha256.Size]byte] // hash of the token; nil: none is wanted
+}
+
+// setToken changes the token that is wanted; never from or to none.
+func (m *adminServer) setToken(token string) {
+	// Hashed, so that not even its length is told by the time a comparison takes.
+	sum := sha256.Sum256([]byte(token))
+	m.token.Store(&sum)
 }
 
 // maxAdminBody bounds what a state change brings with it.
@@ -60,6 +69,9 @@ const maxAdminBody = 64 << 10
 
 func newAdmin(o adminOptions) *adminServer {
 	m := &adminServer{mux: http.NewServeMux(), o: o}
+	if o.token != "" {
+		m.setToken(o.token)
+	}
 	m.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok\n") })
 	m.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if why := o.unready(); why != "" {
@@ -216,11 +228,9 @@ func queryOf(r *http.Request, names ...string) (map[string]string, error) {
 // known lets those through who have the token, and everybody to what says
 // nothing of anybody.
 func (m *adminServer) known(next http.Handler) http.Handler {
-	if m.o.token == "" {
+	if m.token.Load() == nil {
 		return next
 	}
-	// Hashed, so that not even its length is told by the time a comparison takes.
-	want := sha256.Sum256([]byte(m.o.token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		auth := r.Header["Authorization"]
 		if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
@@ -229,7 +239,7 @@ func (m *adminServer) known(next http.Handler) http.Handler {
 				scheme, rest, _ := strings.Cut(auth[0], " ")
 				token, ok = strings.TrimSpace(rest), strings.EqualFold(scheme, "Bearer")
 			}
-			got := sha256.Sum256([]byte(token))
+			got, want := sha256.Sum256([]byte(token)), m.token.Load()
 			if subtle.ConstantTimeCompare(got[:], want[:]) != 1 || !ok {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				m.answer(w, nil, adminErrorf(http.StatusUnauthorized, "this needs the admin token"))

@@ -31,7 +31,19 @@ type adminPlace struct {
 	socket  string // path of a Unix socket, or
 	address string // host and port
 	local   bool   // nobody from another machine gets there
-	token   string
+	token   string // "": none is wanted
+	file    string // that holds it
+}
+
+// like says whether p is the same place, whose token is in the same file: only
+// what that holds may be another.
+func (p *adminPlace) like(o *adminPlace) bool {
+	if p == nil || o == nil {
+		return p == o
+	}
+	a, b := *p, *o
+	a.token, b.token = "", ""
+	return a == b
 }
 
 const unixPrefix = "unix:"
@@ -56,6 +68,7 @@ func (f *adminFlags) checkAdmin(fs *pflag.FlagSet) (*adminPlace, error) {
 		}
 	}
 	if f.adminToken != "" {
+		p.file = f.adminToken
 		if p.token, err = readToken(f.adminToken); err != nil {
 			return nil, usagef("%s: %w", where(fs, "admin-token"), err)
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -53,7 +52,7 @@ func (f *auditFlag) Set(s string) error {
 type auditLog struct {
 	log  *slog.Logger
 	mask func(kind, text string) string
-	file *os.File // nil: the lines go into the log
+	file *appendFile // nil: the lines go into the log
 }
 
 var _ session.Observer = (*auditLog)(nil)
@@ -63,7 +62,7 @@ func startAudit(a config.Audit, log *slog.Logger, handles *session.Handles) (*au
 	l := &auditLog{log: log, mask: handles.MaskText}
 	switch {
 	case a.File != "":
-		f, err := os.OpenFile(a.File, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		f, err := openAppend(a.File)
 		if err != nil {
 			return nil, err
 		}
@@ -75,9 +74,17 @@ func startAudit(a config.Audit, log *slog.Logger, handles *session.Handles) (*au
 }
 
 func (l *auditLog) close() {
-	if l != nil && l.file != nil {
-		l.file.Close()
+	if l != nil {
+		l.file.close()
 	}
+}
+
+// reopen goes on in a new file where the old one was moved away.
+func (l *auditLog) reopen() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.reopen()
 }
 
 // Begin implements session.Observer.

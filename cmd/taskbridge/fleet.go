@@ -40,6 +40,7 @@ type routeStatus struct {
 
 // serveAdmin adds what the admin address knows of routes and their servers.
 func (r *reloader) serveAdmin(m *adminServer) {
+	r.admin = m
 	m.get("/status", func(*http.Request) (any, error) { return r.status(), nil })
 	m.post("/drain", func(_ *http.Request, body []byte) (any, error) { return r.bridge.drainServer(body, true) })
 	m.post("/undrain", func(_ *http.Request, body []byte) (any, error) { return r.bridge.drainServer(body, false) })

@@ -4,7 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"os"
+	"math"
 	"unicode"
 
 	"github.com/spf13/pflag"
@@ -25,34 +25,65 @@ func (l *logFlags) register(fs *pflag.FlagSet) {
 
 // open returns the logger and what closes it.
 func (l *logFlags) open(a *app, fs *pflag.FlagSet) (*slog.Logger, func(), error) {
+	o, err := l.start(a, fs)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o.Logger, o.file.close, nil
+}
+
+// logOutput is a log whose level can change, and its file be opened anew, while
+// it is written.
+type logOutput struct {
+	*slog.Logger
+	level slog.LevelVar
+	file  *appendFile // nil: it is no file
+}
+
+func (l *logFlags) start(a *app, fs *pflag.FlagSet) (*logOutput, error) {
+	o := &logOutput{}
+	o.set(l.level)
 	var w io.Writer = a.stderr
-	done := func() {}
 	switch l.file {
 	case "":
 	case "-":
 		w = &lockedWriter{w: a.stdout}
 	default:
-		f, err := os.OpenFile(l.file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-		if err != nil {
-			return nil, nil, usagef("%s: %w", where(fs, "log-file"), err)
+		var err error
+		if o.file, err = openAppend(l.file); err != nil {
+			return nil, usagef("%s: %w", where(fs, "log-file"), err)
 		}
-		w, done = f, func() { f.Close() }
+		w = o.file
 	}
-	return newLogger(w, l.level, l.format), done, nil
+	o.Logger = slog.New(newHandler(w, &o.level, l.format))
+	return o, nil
+}
+
+// set changes the level.
+func (o *logOutput) set(level string) { o.level.Set(levelOf(level)) }
+
+// levelOff is above all levels.
+const levelOff = slog.Level(math.MaxInt32)
+
+func levelOf(level string) (least slog.Level) {
+	if level == "off" || least.UnmarshalText([]byte(level)) != nil {
+		return levelOff
+	}
+	return least
 }
 
 func newLogger(w io.Writer, level, format string) *slog.Logger {
-	var least slog.Level
-	if level == "off" || least.UnmarshalText([]byte(level)) != nil {
-		return slog.New(slog.DiscardHandler)
-	}
+	return slog.New(newHandler(w, levelOf(level), format))
+}
+
+func newHandler(w io.Writer, least slog.Leveler, format string) slog.Handler {
 	o := &slog.HandlerOptions{Level: least}
 	if format == "json" {
 		o.ReplaceAttr = escapeAttr
-		return slog.New(slog.NewJSONHandler(w, o))
+		return slog.NewJSONHandler(w, o)
 	}
 	// The text handler itself quotes whatever is not printable.
-	return slog.New(slog.NewTextHandler(w, o))
+	return slog.NewTextHandler(w, o)
 }
 
 // escapeAttr: JSON lets through what turns a terminal's direction of writing,

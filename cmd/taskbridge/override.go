@@ -250,7 +250,7 @@ type fileNaming struct {
 // settingPaths are where settings stand that flags call otherwise.
 var settingPaths = map[string]string{
 	"listen": "address", "trusted-proxy": "trusted-proxies", "allowed-host": "allowed-hosts",
-	"admin": "admin.address", "state-key": "state-keys", "log-level": "log", "audit": "telemetry.audit",
+	"admin": "admin.address", "state-key": "state-keys", "log-format": "log.format", "log-file": "log.file", "audit": "telemetry.audit",
 }
 
 func (n fileNaming) at(setting string, l *listenerConfig, r *routeConfig) string {

@@ -22,7 +22,9 @@ type reloader struct {
 	load    func() (*settings, error)
 	bridge  *bridge
 	manager notifier
-	file    string // empty: the command line is the configuration
+	file    string       // empty: the command line is the configuration
+	logs    *logOutput   // nil: its level stays as it is
+	admin   *adminServer // nil: there is none
 
 	running sync.Mutex // one reload at a time
 
@@ -126,6 +128,12 @@ func (r *reloader) try(ctx context.Context) error {
 	if err := r.bridge.apply(ctx, next.bridgeConfig); err != nil {
 		return fmt.Errorf("%s: %w", r.file, err)
 	}
+	if r.logs != nil {
+		r.logs.set(next.logs.level)
+	}
+	if r.admin != nil && next.admin != nil && next.admin.token != "" {
+		r.admin.setToken(next.admin.token)
+	}
 	next.advise(next.log, false)
 	r.mu.Lock()
 	r.current = next
@@ -144,13 +152,14 @@ func fixed(old, next *settings) error {
 		setting string
 		same    bool
 	}{
-		{"admin", reflect.DeepEqual(old.admin, next.admin)},
+		{"admin", old.admin.like(next.admin)},
 		{"audit", old.audit == next.audit},
 		{"state", old.state == next.state},
 		{"state-key", equalKeys(old.stateKeys, next.stateKeys)},
 		{"max-message", old.maxMessage == next.maxMessage},
 		{"record", sameRecord(old.record, next.record)},
-		{"log-level", old.logs == next.logs},
+		{"log-format", old.logs.format == next.logs.format},
+		{"log-file", old.logs.file == next.logs.file},
 	} {
 		if !one.same {
 			refuse(one.setting, nil, "cannot change")
@@ -191,6 +200,19 @@ func sameRecord(a, b *recordConfig) bool {
 	return reflect.DeepEqual(a.recordFlags, b.recordFlags)
 }
 
+// reopen goes on in new files for what is appended to one, where the old ones
+// were moved away; what cannot be had stays as it was.
+func (r *reloader) reopen() {
+	if r.logs != nil {
+		if err := r.logs.file.reopen(); err != nil {
+			r.bridge.log.Error("the log's file could not be opened anew", "err", err)
+		}
+	}
+	if err := r.bridge.audit.reopen(); err != nil {
+		r.bridge.log.Error("the audit file could not be opened anew", "err", err)
+	}
+}
+
 // takeHangups makes SIGHUP no longer end the process: to a service it says read
 // your configuration again. The command's own handler of it is replaced, until
 // undo.
@@ -201,6 +223,7 @@ func (r *reloader) takeHangups() (undo func()) {
 	go func() {
 		defer close(done)
 		for range c {
+			r.reopen()
 			_ = r.reload(context.Background(), "SIGHUP") // it is in the log
 		}
 	}()

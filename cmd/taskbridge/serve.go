@@ -308,11 +308,12 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := c.logs.open(a, fs)
+	logs, err := c.logs.start(a, fs)
 	if err != nil {
 		return err
 	}
-	defer closeLog()
+	defer logs.file.close()
+	log := logs.Logger
 	manager := newNotifier(log)
 	c.log, c.tap, c.metrics = log, debugTap(log), newMetrics()
 	// Where the state is this process's alone and nobody can ask it, nothing is
@@ -328,6 +329,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 		return err
 	}
 	re := newReloader(a, f, fs, c, b, manager)
+	re.logs = logs
 	admin := newAdmin(adminOptions{unready: b.unready, metrics: c.metrics, log: log}.at(c.admin))
 	if b.usage != nil {
 		b.serveReport(admin)
