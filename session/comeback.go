@@ -14,9 +14,10 @@ import (
 	"taskbridge/translate/jsonrpc"
 )
 
-// resumer is a stream of a legacy server that may be resumed after it ended
-// (2025-11-25 basic/transports, Resumability and Redelivery).
-type resumer interface {
+// Resumer is a Stream of a legacy server that may be resumed after it ended
+// (2025-11-25 basic/transports, Resumability and Redelivery). Its methods are safe
+// beside Next.
+type Resumer interface {
 	// LastEventID is the newest id the server gave, empty if none can be used.
 	LastEventID() string
 	// Retry is how long the server asks us to stay away, 0 if it did not say.
@@ -98,7 +99,7 @@ func (c *comeback) read(ctx context.Context, stream Stream, more func() bool, ta
 // seen notes the message stream gave last and says whether it came before: some
 // servers begin with the event they were told we have.
 func (c *comeback) seen(stream Stream, raw []byte) bool {
-	s, ok := stream.(resumer)
+	s, ok := stream.(Resumer)
 	if !ok {
 		return false
 	}
@@ -126,7 +127,7 @@ func (c *comeback) resume(ctx context.Context, ended Stream) Stream {
 		c.tries = 0 // it was good for a while: a server that wants to be polled
 	}
 	for stream := ended; ; {
-		if s, ok := stream.(resumer); ok && s.LastEventID() != "" {
+		if s, ok := stream.(Resumer); ok && s.LastEventID() != "" {
 			if id := s.LastEventID(); id != c.last {
 				c.last, c.tries = id, 0
 			}
@@ -241,14 +242,14 @@ func (s *ownedStream) Close() error {
 }
 
 func (s *ownedStream) LastEventID() string {
-	if in, ok := s.Stream.(resumer); ok {
+	if in, ok := s.Stream.(Resumer); ok {
 		return in.LastEventID()
 	}
 	return ""
 }
 
 func (s *ownedStream) Retry() time.Duration {
-	if in, ok := s.Stream.(resumer); ok {
+	if in, ok := s.Stream.(Resumer); ok {
 		return in.Retry()
 	}
 	return 0

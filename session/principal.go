@@ -129,10 +129,6 @@ func (pp PrincipalPolicy) String() string {
 	return "token"
 }
 
-// HeaderName is the header that names the caller under header:NAME, which must
-// not go upstream; empty under other policies.
-func (pp PrincipalPolicy) HeaderName() string { return pp.header }
-
 // NeedsTrusted says that the policy is worth nothing without trusted
 // addresses.
 func (pp PrincipalPolicy) NeedsTrusted() bool { return pp.header != "" }

@@ -62,11 +62,11 @@ func TestParsePrincipalPolicy(t *testing.T) {
 			t.Errorf("%q: error %v, want %q", c.in, err, c.fail)
 		}
 	}
-	if p, _ := session.ParsePrincipalPolicy("header:x-user"); p.HeaderName() != "X-User" || !p.NeedsTrusted() {
-		t.Errorf("header policy: %q, %v", p.HeaderName(), p.NeedsTrusted())
+	if p, _ := session.ParsePrincipalPolicy("header:x-user"); p.String() != "header:X-User" || !p.NeedsTrusted() {
+		t.Errorf("header policy: %q, %v", p, p.NeedsTrusted())
 	}
-	if p, _ := session.ParsePrincipalPolicy("token"); p.HeaderName() != "" || p.NeedsTrusted() {
-		t.Errorf("token policy: %q, %v", p.HeaderName(), p.NeedsTrusted())
+	if p, _ := session.ParsePrincipalPolicy("token"); p.String() != "token" || p.NeedsTrusted() {
+		t.Errorf("token policy: %q, %v", p, p.NeedsTrusted())
 	}
 }
 

@@ -84,7 +84,7 @@ func TestCaseB59_EventsGoOn(t *testing.T) {
 			} else if c.fails != "" {
 				wantFail(t, err, session.FailTooLarge, c.fails)
 			}
-			if got := s.(Resumer).LastEventID(); got != c.last {
+			if got := s.(session.Resumer).LastEventID(); got != c.last {
 				t.Errorf("last event %q", got)
 			}
 			if strings.Contains(c.events, `"q"`) {
@@ -114,7 +114,7 @@ func TestCaseB59_EventsWithoutRoom(t *testing.T) {
 	s := mustDo(t, dialUp(t, d, nil), post(pingMsg))
 	_, err := readAllFrames(s)
 	wantFail(t, err, session.FailBusy)
-	if got := s.(Resumer).LastEventID(); got != "1" {
+	if got := s.(session.Resumer).LastEventID(); got != "1" {
 		t.Errorf("last event %q", got)
 	}
 	if n := budget.InUse(); n != 1<<20-100<<10 {

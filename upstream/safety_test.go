@@ -274,7 +274,7 @@ func TestSafetyS37_EventFields(t *testing.T) {
 	}), func(o *HTTPOptions) { o.Budget, o.MaxMessage = budget, 1<<20 })
 	s := mustDo(t, dialUp(t, d, nil), post(pingMsg))
 	wantFrames(t, s, pongMsg)
-	if r := s.(Resumer); r.LastEventID() != "1" || r.Retry() < minRetry || r.Retry() > maxRetry {
+	if r := s.(session.Resumer); r.LastEventID() != "1" || r.Retry() < minRetry || r.Retry() > maxRetry {
 		t.Errorf("id %q, retry %v", r.LastEventID(), r.Retry())
 	}
 	if budget.InUse() != 0 {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,8 +109,9 @@ func (s *Stdio) Close() error {
 	return s.o.Guard.Close()
 }
 
-// Probe finds out which era the server belongs to; see links.Probe. The errors
-// of processes that would not start are known to StartFailed.
+// Probe finds out which era the server belongs to; see links.Probe. Where no
+// process would start the error is a session.DialError with FailProcess or wraps
+// context.DeadlineExceeded.
 func (s *Stdio) Probe(ctx context.Context, o ProbeOptions) (Result, error) {
 	return s.links.Probe(ctx, session.Target{Upstream: s.o.Name}, o)
 }
@@ -243,19 +243,4 @@ func (s *Stdio) hidden(text, detail string) error {
 	ref := rand.Text()[:8]
 	s.log.Warn(text, "reference", ref, "detail", detail)
 	return fmt.Errorf("%s; reference %s in the proxy's log", text, ref)
-}
-
-// StartFailed says that err is about a process that did not start, ended, or
-// did not answer in time, and with which HTTP status a bridge would say so.
-func StartFailed(err error) (status int, ok bool) {
-	de, is := errors.AsType[*session.DialError](err)
-	switch {
-	case !is:
-		return 0, false
-	case de.Fail == session.FailProcess:
-		return http.StatusBadGateway, true
-	case errors.Is(err, context.DeadlineExceeded):
-		return http.StatusGatewayTimeout, true
-	}
-	return 0, false
 }

@@ -388,7 +388,7 @@ func TestStdioProbe(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("got %v", err)
 				}
-				if _, ok := StartFailed(err); !ok {
+				if de, ok := errors.AsType[*session.DialError](err); !ok || de.Fail != session.FailProcess && !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("not known as a failed start: %v", err)
 				}
 				return

@@ -36,17 +36,6 @@ const (
 // this package.
 var keptHeaders = []string{"Content-Type", "Mcp-Session-Id", "Retry-After", "Www-Authenticate"}
 
-// Resumer is implemented by streams a legacy server may let us resume
-// (2025-11-25 basic/transports, Resumability and Redelivery). Safe beside
-// Next.
-type Resumer interface {
-	// LastEventID is the newest id the server gave, empty if none can be used.
-	LastEventID() string
-	// Retry is how long the server asks us to wait before coming back, between
-	// 100 ms and 5 min, 0 if it did not say.
-	Retry() time.Duration
-}
-
 // stream is one HTTP exchange.
 type stream struct {
 	h    *HTTP
@@ -95,8 +84,8 @@ type stream struct {
 }
 
 var (
-	_ session.Stream = (*stream)(nil)
-	_ Resumer        = (*stream)(nil)
+	_ session.Stream  = (*stream)(nil)
+	_ session.Resumer = (*stream)(nil)
 )
 
 // begin takes the response headers, unless the conn was closed meanwhile.
@@ -148,6 +137,7 @@ func (s *stream) LastEventID() string {
 	return s.lastID
 }
 
+// Retry is between 100 ms and 5 min, 0 if the server did not say.
 func (s *stream) Retry() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

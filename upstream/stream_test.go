@@ -89,7 +89,7 @@ func TestCaseB31_PrimingAndHeartbeats(t *testing.T) {
 		"data: {\"type\":\"heartbeat\"}\n\n"+"data: \x1b[31m\n\n"+"data: "+pongMsg+"\n\n"+"retry: 1\n\nid: a\x00b\n\n"),
 		func(o *HTTPOptions) { o.Logger = slog.New(slog.NewTextHandler(log, nil)) })
 	s := mustDo(t, dialUp(t, d, nil), post(pingMsg))
-	r := s.(Resumer)
+	r := s.(session.Resumer)
 	f, err := s.Next()
 	if err != nil || string(f.Msg.Raw) != pongMsg {
 		t.Fatal(f, err)

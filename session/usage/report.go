@@ -140,19 +140,6 @@ type Server struct {
 // proxy must go on speaking that toward it.
 func (s Server) LegacyAlone() bool { return !s.Gone && len(s.Speaks) == 1 && s.Speaks[0] == "legacy" }
 
-// Worst is the verdict of the route that is furthest from being done.
-func (r *Report) Worst() Verdict {
-	worst := NotSeen
-	for _, route := range r.Routes {
-		if rank[route.Verdict] > rank[worst] {
-			worst = route.Verdict
-		}
-	}
-	return worst
-}
-
-var rank = map[Verdict]int{NotSeen: 0, Attempted: 1, Unknown: 2, Needed: 3}
-
 // Duration is written as people write it: 7d, 2d4h, 90s.
 type Duration time.Duration
 

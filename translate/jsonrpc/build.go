@@ -88,13 +88,6 @@ func (b *ObjectBuilder) Int(key string, n int64) *ObjectBuilder {
 	return b
 }
 
-// Bool adds a boolean member.
-func (b *ObjectBuilder) Bool(key string, v bool) *ObjectBuilder {
-	b.key(key)
-	b.buf = strconv.AppendBool(b.buf, v)
-	return b
-}
-
 // Null adds a member that is null.
 func (b *ObjectBuilder) Null(key string) *ObjectBuilder {
 	return b.Raw(key, []byte(nullToken))

@@ -47,11 +47,11 @@ func TestObjectBuilder(t *testing.T) {
 	if got := string(NewObject().Bytes()); got != "{}" {
 		t.Error(got)
 	}
-	b := NewObject().Str("s", "a<").Int("i", -1).Bool("b", true).Null("n").Raw("r", []byte("[1]"))
-	if got := string(b.Bytes()); got != `{"s":"a<","i":-1,"b":true,"n":null,"r":[1]}` {
+	b := NewObject().Str("s", "a<").Int("i", -1).Null("n").Raw("r", []byte("[1]"))
+	if got := string(b.Bytes()); got != `{"s":"a<","i":-1,"n":null,"r":[1]}` {
 		t.Error(got)
 	}
-	if got := string(b.Str(`"`, "").Bytes()); got != `{"s":"a<","i":-1,"b":true,"n":null,"r":[1],"\"":""}` {
+	if got := string(b.Str(`"`, "").Bytes()); got != `{"s":"a<","i":-1,"n":null,"r":[1],"\"":""}` {
 		t.Error(got)
 	}
 }

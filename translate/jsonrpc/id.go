@@ -35,9 +35,6 @@ func NullID() ID { return ID{nullToken} }
 // IsZero says that there is no usable id: none, or null.
 func (id ID) IsZero() bool { return id.raw == "" || id.raw == nullToken }
 
-// IsNull says that the id was there and null.
-func (id ID) IsNull() bool { return id.raw == nullToken }
-
 // Raw is the token as received, nil if there was none.
 func (id ID) Raw() []byte {
 	if id.raw == "" {
