@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -85,47 +84,6 @@ type token struct {
 type ask struct {
 	face   *face
 	stream *pipeStream
-}
-
-// bounded is a list of keys, the oldest of which leave.
-type bounded[K comparable] struct {
-	keys  []K
-	known map[K]bool
-}
-
-// add returns what leaves for k, if anything.
-func (b *bounded[K]) add(k K) (out K, left bool) {
-	if b.known[k] {
-		return out, false
-	}
-	if b.known == nil {
-		b.known = map[K]bool{}
-	}
-	b.keys, b.known[k] = append(b.keys, k), true
-	if len(b.known) <= maxTracked {
-		return out, false
-	}
-	for len(b.keys) > 0 {
-		k, b.keys = b.keys[0], b.keys[1:]
-		if b.known[k] {
-			delete(b.known, k)
-			return k, true
-		}
-	}
-	return out, false
-}
-
-func (b *bounded[K]) drop(k K) {
-	delete(b.known, k)
-	if len(b.keys) > 2*maxTracked {
-		kept := b.keys[:0]
-		for _, k := range b.keys {
-			if b.known[k] {
-				kept = append(kept, k)
-			}
-		}
-		b.keys = kept
-	}
 }
 
 func (s *links) newPipe(ch channel, name string, modern bool, owner session.Principal) *pipe {
@@ -243,57 +201,6 @@ func (p *pipe) dead() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ended
-}
-
-// direct is a channel whose messages go up each by itself, not in one line.
-type direct interface {
-	channel
-	// deliver sends a message and returns when the server has taken it or, of a
-	// request, when begun is closed: something came back for it. Errors are
-	// *session.DialError. shown, if set, is called just before it is sent.
-	deliver(ctx context.Context, raw []byte, begun <-chan struct{}, shown func()) error
-	// dispatch sends what is no caller's, without waiting.
-	dispatch(raw []byte, shown func())
-}
-
-// send puts a message in line.
-func (p *pipe) send(ctx context.Context, w place, raw []byte) error {
-	return p.sendFor(ctx, w, [][]byte{raw}, nil)
-}
-
-// sendFor is send for a request whose answer may begin before it was taken.
-func (p *pipe) sendFor(ctx context.Context, w place, msg [][]byte, begun <-chan struct{}) error {
-	err := p.hand(ctx, w, msg, begun)
-	p.showRefusal(w, err)
-	return err
-}
-
-func (p *pipe) hand(ctx context.Context, w place, msg [][]byte, begun <-chan struct{}) error {
-	if d, ok := p.ch.(direct); ok {
-		if err := p.dead(); err != nil {
-			return err
-		}
-		return d.deliver(ctx, bytes.Join(msg, nil), begun, p.showing(w, msg))
-	}
-	err := p.out.put(ctx, msg, p.showing(w, msg))
-	switch {
-	case err == nil:
-		return nil
-	case p.dead() != nil:
-		return p.dead()
-	}
-	return p.s.fail(session.FailUnreachable, err)
-}
-
-// trySend sends what is no caller's, where that needs no waiting.
-func (p *pipe) trySend(raw []byte) {
-	msg := [][]byte{raw}
-	shown := p.showing(place{}, msg)
-	if d, ok := p.ch.(direct); ok {
-		d.dispatch(raw, shown)
-		return
-	}
-	p.out.tryPut(msg, shown)
 }
 
 // request sends a request of f.
@@ -505,33 +412,3 @@ func modernStatus(m *jsonrpc.Message) int {
 	}
 	return translate.ReplyFor(cond, translate.Modern).Status
 }
-
-// openPipe is the conn of a probe: every message goes over this one link.
-type openPipe struct {
-	p *pipe
-	f *face
-}
-
-var _ session.Conn = openPipe{}
-
-// Do implements session.Conn.
-func (c openPipe) Do(ctx context.Context, out session.Outgoing) (session.Stream, error) {
-	m, err := jsonrpc.Decode(out.Msg, jsonrpc.Limits{})
-	if err != nil {
-		return nil, err
-	}
-	if m.Kind != jsonrpc.Request {
-		if err := c.p.notify(ctx, c.f, m); err != nil {
-			return nil, err
-		}
-		return c.p.s.statusStream(http.StatusAccepted), nil
-	}
-	st := c.p.s.newStream(nil)
-	if err := c.p.request(ctx, c.f, m, st); err != nil {
-		return nil, err
-	}
-	return st, nil
-}
-
-// Close implements session.Conn; the link is the probe's to end.
-func (c openPipe) Close() error { return nil }
