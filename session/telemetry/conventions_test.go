@@ -3,6 +3,9 @@ package telemetry_test
 import (
 	"net/http"
 	"net/netip"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,4 +199,30 @@ func TestMetricsAreThoseOfTheConventions(t *testing.T) {
 			t.Errorf("metrics of our own: %v", names)
 		}
 	})
+}
+
+// TestOperateNames: the handbook names what is sent, and nothing else of its kind.
+func TestOperateNames(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(page), "## OpenTelemetry\n")
+	part, _, _ = strings.Cut(part, "\n## ")
+	known := map[string]bool{"mcp.client.operation.duration": true, "mcp.server.operation.duration": true, "mcp.client.session.duration": true, "mcp.server.session.duration": true}
+	for _, row := range conventions {
+		if row.sent != 0 {
+			known[row.name] = true
+		}
+	}
+	for name := range known {
+		if !strings.Contains(part, "`"+name+"`") {
+			t.Errorf("docs/operate.md does not name %s", name)
+		}
+	}
+	for _, m := range regexp.MustCompile("`((?:mcp|gen_ai|network|client|server|jsonrpc|rpc|error|taskbridge)\\.[a-z_.]+)`").FindAllStringSubmatch(part, -1) {
+		if !known[m[1]] {
+			t.Errorf("docs/operate.md names %s, which is not sent", m[1])
+		}
+	}
 }

@@ -149,11 +149,15 @@ func TestDocs(t *testing.T) {
 	golden(t, name, before+begin+rows(fileKind.parts, "")+end+after)
 }
 
-// TestDocsExamples: what the page shows is right.
+// TestDocsExamples: what the pages show is right.
 func TestDocsExamples(t *testing.T) {
-	raw, err := os.ReadFile("../../../docs/config.md")
-	if err != nil {
-		t.Fatal(err)
+	var raw []byte
+	for _, name := range []string{"docs/config.md", "README.md"} {
+		page, err := os.ReadFile("../../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = append(raw, page...)
 	}
 	n := 0
 	for i, block := range strings.Split(string(raw), "```yaml\n")[1:] {
@@ -163,7 +167,7 @@ func TestDocsExamples(t *testing.T) {
 			t.Errorf("%v in\n%s", problems, src)
 		}
 	}
-	if n < 2 {
+	if n < 3 {
 		t.Errorf("%d examples", n)
 	}
 }
