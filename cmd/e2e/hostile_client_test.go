@@ -319,6 +319,10 @@ func (r rawReply) field(name string) string {
 // is measured with it.
 const patience = 20 * time.Second
 
+// startPatience is for a process that is started: node, beside dozens of others
+// on two cores, has been seen to take half a minute.
+const startPatience = 2 * time.Minute
+
 func (c *caller) post(h http.Header, body string) rawReply {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -29,7 +29,8 @@ type modernCell struct {
 type cellPlay struct {
 	ctx    context.Context
 	server *peers.LegacyServer
-	url    string // of the bridge
+	url    string        // of the bridge
+	store  session.Store // its own, nil where no test looks
 	c      *peers.ModernClient
 	t      *testing.T
 

@@ -50,13 +50,13 @@ func startGoSDKServer(t *testing.T, era string) string {
 			t.Logf("go-sdk's server said:\n%s", said.String())
 		}
 	})
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(startPatience); ; time.Sleep(20 * time.Millisecond) {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
 			return "http://" + addr
 		}
 		if time.Now().After(end) {
-			t.Fatalf("go-sdk's server was not ready in 20 s:\n%s", said.String())
+			t.Fatalf("go-sdk's server was not ready:\n%s", said.String())
 		}
 	}
 }

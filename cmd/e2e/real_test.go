@@ -194,8 +194,8 @@ func startServer(t testing.TB, p peer) string {
 		return url
 	case <-exited:
 		t.Fatalf("%s ended before it was ready:\n%s", p.name, said.String())
-	case <-time.After(30 * time.Second):
-		t.Fatalf("%s was not ready in 30 s:\n%s", p.name, said.String())
+	case <-time.After(startPatience):
+		t.Fatalf("%s was not ready:\n%s", p.name, said.String())
 	}
 	return ""
 }

@@ -137,7 +137,7 @@ func serveBridge(t testing.TB, args []string) *servedBridge {
 	case b.url = <-ready:
 	case <-b.done:
 		t.Fatalf("the proxy ended: %s", b.said.String())
-	case <-time.After(patience):
+	case <-time.After(startPatience):
 		t.Fatal("the proxy was not ready")
 	}
 	return b

@@ -126,8 +126,8 @@ func startSupergateway(t testing.TB, script string, args ...string) string {
 	case <-ready:
 	case <-done:
 		t.Fatal("supergateway ended")
-	case <-time.After(30 * time.Second):
-		t.Fatal("supergateway was not ready in 30 s")
+	case <-time.After(startPatience):
+		t.Fatal("supergateway was not ready")
 	}
 	return "ws://127.0.0.1:" + port + "/message"
 }
