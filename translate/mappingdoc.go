@@ -18,16 +18,25 @@ func MappingDoc() []byte {
 
 *Legacy* are the revisions that open with ` + "`initialize`" + `, *modern* those that carry version
 and capabilities in every request. Between peers of one era bytes pass as they are.`)
+	d.revisions()
+	d.methods()
+	d.dues()
+	d.tasks()
+	d.conditions()
+	d.older()
+	d.codes()
+	d.legacyOnly()
+	d.losses()
+	return d.Bytes()
+}
 
+// docPage is the page; a method a section.
+type docPage struct{ bytes.Buffer }
+
+func (d *docPage) revisions() {
 	d.text(`## Revisions
 
 The table is in ` + "`translate/era.go`" + `.`)
-	yes := func(b bool) string {
-		if b {
-			return "yes"
-		}
-		return ""
-	}
 	d.table("revision", "era", "batches", "tasks of its own", "structuredContent", "elicitation", "its URL mode", "SSE priming", "version header", "note")
 	for _, f := range revisions {
 		note := ""
@@ -36,7 +45,9 @@ The table is in ` + "`translate/era.go`" + `.`)
 		}
 		d.row(f.Version, f.Era.String(), yes(f.Batch), yes(f.Tasks), yes(f.StructuredContent), yes(f.Elicitation), yes(f.ElicitURL), yes(f.Priming), yes(f.VersionHeader), note)
 	}
+}
 
+func (d *docPage) methods() {
 	d.text(`## Methods
 
 What the proxy does with a client's method when the server speaks the other era. *forward*: the
@@ -47,7 +58,9 @@ are forwarded. The table is in ` + "`translate/methods.go`" + `.`)
 	for _, r := range methods {
 		d.row(code(r.Method), r.Legacy.String(), r.Modern.String(), yes(CanRequireInput(r.Method)), yes(cacheable[r.Method]), r.Note)
 	}
+}
 
+func (d *docPage) dues() {
 	d.text(`## Messages over a limit
 
 What becomes of a message when its sender has used up its requests or bytes. Messages that are not
@@ -59,7 +72,9 @@ is never refused. The table is in ` + "`translate/dues.go`" + `.`)
 	for _, r := range dues {
 		d.row(code(r.Method), r.Due.String(), r.Note)
 	}
+}
 
+func (d *docPage) tasks() {
 	d.text("## Task statuses\n\nThe table is in `translate/tasks.go`.")
 	d.table("modern", "when", "legacy", "note")
 	for _, r := range statuses {
@@ -71,7 +86,9 @@ is never refused. The table is in ` + "`translate/dues.go`" + `.`)
 	for _, r := range members {
 		d.row(code(r.Modern), code(r.Legacy), r.Note)
 	}
+}
 
+func (d *docPage) conditions() {
 	d.text(`## Conditions
 
 What a peer is told of what the proxy itself finds wrong: HTTP status (where no byte was sent
@@ -81,7 +98,9 @@ yet) and JSON-RPC code. A server's own errors pass, but for the codes below. The
 	for _, r := range conditions {
 		d.row(string(r.Cond), fmt.Sprintf("%d, %d", r.Legacy.Status, r.Legacy.Code), fmt.Sprintf("%d, %d", r.Modern.Status, r.Modern.Code), r.Source)
 	}
+}
 
+func (d *docPage) older() {
 	d.text(`## What older revisions lack
 
 A client of an older revision than the one named gets such content as text, and results without
@@ -94,7 +113,9 @@ these members; each is a loss. Members no revision owns stay. The tables are in 
 	for _, r := range newer {
 		d.row(r.Of, code(r.Member), r.Since)
 	}
+}
 
+func (d *docPage) codes() {
 	d.text("## Codes of a server's own errors\n\nThe rules are in `translate/results.go`.")
 	d.table("from", "to", "code", "becomes", "when")
 	d.row("modern server", "legacy client", "-32602", "-32002", "`resources/read` with `data.uri`")
@@ -106,7 +127,9 @@ these members; each is a loss. Members no revision owns stay. The tables are in 
 	for _, r := range codes {
 		d.row(r.What, fmt.Sprint(r.Old), fmt.Sprint(r.New), code(r.Telling))
 	}
+}
 
+func (d *docPage) legacyOnly() {
 	d.text(`## Of the legacy dialect alone
 
 What a client has to change before the legacy dialect is switched off. The report of who still
@@ -116,7 +139,9 @@ needs it (` + "`taskbridge admin report`" + `) counts each under its name. The t
 	for _, r := range legacyOnly {
 		d.row(code(r.Name), r.What, r.Instead)
 	}
+}
 
+func (d *docPage) losses() {
 	d.text(`## Losses
 
 What one dialect says and the other cannot. Each is counted under its name in
@@ -125,10 +150,7 @@ What one dialect says and the other cannot. Each is counted under its name in
 	for _, l := range losses {
 		d.row(code(string(l.What)), l.Direction, l.Description)
 	}
-	return d.Bytes()
 }
-
-type docPage struct{ bytes.Buffer }
 
 func (d *docPage) text(s string) {
 	if d.Len() > 0 {
@@ -160,4 +182,11 @@ func code(s string) string {
 		return ""
 	}
 	return "`" + s + "`"
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
 }
