@@ -272,7 +272,7 @@ var modernOnLegacy = map[string]string{
 	"task-wire": `{"step":"created","keys":["_meta","createdAt","lastUpdatedAt","pollIntervalMs","resultType","status","taskId","ttlMs"],"pollIntervalMs":100,"status":"working","ttlMs":null}
 		{"step":"get","keys":["_meta","createdAt","lastUpdatedAt","pollIntervalMs","resultType","status","taskId","ttlMs"],"resultType":"complete","status":"working"}
 		{"step":"final","keys":["_meta","createdAt","lastUpdatedAt","pollIntervalMs","result","resultType","status","taskId","ttlMs"],"resultKeys":["content","resultType","structuredContent"],"status":"completed"}
-		{"step":"result","isError":false,"structured":{"label":"w","seconds":1},"text":"computed w in 1 s"}`,
+		{"step":"result","isError":false,"structured":{"label":"w","seconds":4},"text":"computed w in 4 s"}`,
 	"two": `{"step":"created","kind":"task"}
 		{"step":"question","key":"q1","message":"First name?","mode":"form","scope":"task"}
 		{"step":"question","key":"q2","message":"Second name?","mode":"form","scope":"task"}
