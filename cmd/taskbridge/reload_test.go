@@ -306,6 +306,44 @@ func TestReload_File(t *testing.T) {
 	}
 }
 
+// TestReload_BusyFolder: a change is seen although another file of the folder, a
+// log for one, never rests.
+func TestReload_BusyFolder(t *testing.T) {
+	up := peer(t, peers.NewModernServer(peers.ServerOptions{}))
+	text := func(path string) string {
+		return fmt.Sprintf("listen: 127.0.0.1:0\nroutes:\n  - {path: %s, upstream: %q}\n", path, up)
+	}
+	f := startFile(t, text("/one"))
+	defer f.watch()()
+	log, err := os.Create(filepath.Join(filepath.Dir(f.name), "taskbridge.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer log.Close()
+		often := time.NewTicker(5 * time.Millisecond)
+		defer often.Stop()
+		for {
+			select {
+			case <-often.C:
+				_, _ = log.WriteString("a line\n")
+			case <-stop:
+				return
+			}
+		}
+	}()
+	defer func() { close(stop); <-ended }()
+	for _, path := range []string{"/two", "/three"} {
+		writeConfig(t, f.name, text(path))
+		eventually(t, path, func() bool {
+			status, _, _ := ask(t, http.MethodPost, f.root+path, modernHeader, discoverCall)
+			return status == 200
+		})
+	}
+}
+
 // TestReload_PutBack: a mistake that was read by command, and put right before
 // the watch had looked, is over: what is on disk runs.
 func TestReload_PutBack(t *testing.T) {

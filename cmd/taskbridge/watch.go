@@ -12,8 +12,8 @@ import (
 	"taskbridge/cmd/taskbridge/config"
 )
 
-// settle is how long a file must be left alone before it is read: editors and
-// copies write in several steps.
+// settleTime is how long a file must stay the same before it is put to work:
+// editors and copies write in several steps.
 const settleTime = 200 * time.Millisecond
 
 // watch reloads when the file has other contents than before, until stop. It
@@ -50,24 +50,36 @@ func (r *reloader) watchTarget(w *fsnotify.Watcher) {
 	}
 }
 
+// follow looks at the file soon after each event. Other files of the folder may
+// change all the time, a log say, so that nothing is waited for but what the file
+// itself holds.
 func (r *reloader) follow(w *fsnotify.Watcher) {
-	absent := 0
-	quiet := time.NewTimer(settleTime) // once: it may have changed since it was read
-	defer quiet.Stop()
+	absent, seen := 0, r.lastRead()
+	due := true // once: it may have changed since it was read
+	look := time.NewTimer(settleTime)
+	defer look.Stop()
+	soon := func() {
+		if !due {
+			due = true
+			look.Reset(settleTime)
+		}
+	}
 	for {
 		select {
 		case _, ok := <-w.Events:
 			if !ok {
 				return
 			}
-			quiet.Reset(settleTime)
+			soon()
 		case err, ok := <-w.Errors:
 			if !ok {
 				return
 			}
 			r.bridge.log.Warn("watch the configuration file", "file", r.file, "err", err)
-			quiet.Reset(settleTime) // events may have been lost
-		case <-quiet.C:
+			soon() // events may have been lost
+		case <-look.C:
+			due = false
+			r.watchTarget(w) // a link may lead elsewhere now
 			now := contents(r.file)
 			if absent++; now != none {
 				absent = 0
@@ -75,11 +87,11 @@ func (r *reloader) follow(w *fsnotify.Watcher) {
 			if now == r.lastRead() {
 				continue
 			}
-			if now == none && absent < maxAbsent {
-				quiet.Reset(settleTime)
+			if now != seen || now == none && absent < maxAbsent {
+				seen = now
+				soon()
 				continue
 			}
-			r.watchTarget(w)
 			_ = r.reload(context.Background(), "the file changed") // it is in the log
 		}
 	}
