@@ -343,7 +343,9 @@ func (w *seen) left() {
 }
 
 func (w *seen) tell(a translate.Answer, status int) {
-	a.Message = Shown(a.Message)
+	if a.Message != "" {
+		a.Message = shownError(a.Message, append(w.q.taskIDs(w.r.handles), w.q.Session)...)
+	}
 	e := Ended{Answer: a, At: w.r.clock.Now(), Status: status, Uses: w.q.Uses | translate.LegacyOnly(w.uses.Load())}
 	for _, o := range w.r.observers {
 		o.End(&w.q, e)

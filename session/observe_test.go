@@ -153,6 +153,8 @@ func TestObserver_ModernClient(t *testing.T) {
 				return `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"input_required","inputRequests":{}}}`
 			case "refuses":
 				return `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no such tool"}}`
+			case "tells":
+				return `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no tb1_` + strings.Repeat("Ab-_", 40) + `: gone"}}`
 			case "waits":
 				return ""
 			}
@@ -169,6 +171,7 @@ func TestObserver_ModernClient(t *testing.T) {
 			{"task", translate.Answer{Outcome: translate.OutcomeTask, Task: translate.Working, TaskID: `"7"`}},
 			{"asks", translate.Answer{Outcome: translate.OutcomeInputRequired}},
 			{"refuses", translate.Answer{Outcome: translate.OutcomeError, Code: -32602, Message: "no such tool"}},
+			{"tells", translate.Answer{Outcome: translate.OutcomeError, Code: -32602, Message: "no …: gone"}},
 			{"waits", translate.Answer{Outcome: translate.OutcomeGone}},
 		} {
 			c.say(translate.Modern, `{"jsonrpc":"2.0","id":"r1","method":"tools/call","params":{"name":"`+row.name+`",`+modernMeta+`}}`)

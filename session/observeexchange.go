@@ -48,6 +48,7 @@ type sent struct {
 	r     *Runner
 	x     Exchange
 	reply *reply // instead of x: an answer to a request of the server's
+	task  string // the server's id of the task it is about
 	ended bool
 }
 
@@ -69,7 +70,7 @@ func (r *Runner) observeExchange(e *openAt) *sent {
 	}
 	var q Request
 	q.read(m)
-	w := &sent{r: r, x: Exchange{
+	w := &sent{r: r, task: plainID(q.Task), x: Exchange{
 		At: r.clock.Now(), Route: r.route, Upstream: r.upstream, Kind: m.Kind, Version: e.Out.revision(),
 		Method: q.Method, Name: q.Name, Resource: q.Resource, ID: q.ID, Session: e.Out.Session, Paced: e.Paced, Parent: e.trace,
 	}}
@@ -125,7 +126,7 @@ func (w *sent) end(a translate.Answer, h *translate.Envelope, fail string) {
 		w.r.questions.replied(w.reply, a, h, fail)
 		return
 	}
-	a.Message = Shown(a.Message)
+	a.Message = shownError(a.Message, w.task, w.x.Session)
 	e := Ended{Answer: a, At: w.r.clock.Now(), Status: statusOf(h), Fail: fail, Proto: protoOf(h)}
 	for _, o := range w.r.exchangeObservers {
 		o.EndExchange(&w.x, e)

@@ -115,7 +115,7 @@ func (s *serverRequests) end(q *ServerRequest, e Ended) {
 	if q.ended.Swap(true) {
 		return
 	}
-	e.At, e.Message = s.r.clock.Now(), Shown(e.Message)
+	e.At, e.Message = s.r.clock.Now(), shownError(e.Message, q.Session)
 	for _, o := range s.observers {
 		o.EndServerRequest(q, e)
 	}
