@@ -29,8 +29,8 @@ func (t *legacyTask) evictable() bool {
 // awaited: somebody waits for an answer.
 func (t *legacyTask) awaited() bool { return len(t.Waiters)+len(t.Gets)+len(t.Cancels) > 0 }
 
-// evictOldest makes room for a new task of owner by forgetting the oldest
-// finished one; its handle still opens it at the server.
+// evictOldest makes room for a new task of owner by forgetting a finished one,
+// the oldest it finds; its handle still opens it at the server.
 func evictOldest(x *Exec, owner Principal) bool {
 	if owner == "" {
 		return false
@@ -45,7 +45,7 @@ func evictOldest(x *Exec, owner Principal) bool {
 		}
 		after = page[len(page)-1].Key
 	}
-	for i := len(all) - 1; i >= 0; i-- {
+	for _, i := range candidates(len(all)) {
 		op := taskOp(string(all[i].Value))
 		t := new(legacyTask)
 		if x.r.load(op, t) && t.evictable() {
@@ -54,4 +54,21 @@ func evictOldest(x *Exec, owner Principal) bool {
 		}
 	}
 	return false
+}
+
+// evictLooks is how many tasks are looked at for one that may be forgotten: a call
+// that is refused must not cost in proportion to what its caller has.
+const evictLooks = 64
+
+// candidates are places in a list of n, the newest first: the oldest ones, and as
+// many that are spread over the rest.
+func candidates(n int) (places []int) {
+	for i := range min(n, evictLooks/2) {
+		places = append(places, n-1-i)
+	}
+	rest := n - len(places)
+	for i := range min(rest, evictLooks/2) {
+		places = append(places, rest-1-i*rest/min(rest, evictLooks/2))
+	}
+	return places
 }
