@@ -306,6 +306,21 @@ func (rt *Route) Status() (list []UpstreamStatus) {
 	return list
 }
 
+// Busy says whether an upstream that is configured has anything left to do, by
+// either of its names; known: there is one. It reads no more than it needs to.
+func (rt *Route) Busy(name string) (busy, known bool) {
+	m := rt.table.Load().member(name)
+	if m == nil {
+		return false, false
+	}
+	return m.runner.Busy(), true
+}
+
+// Over: no upstream has anything left to do, or to keep for callers to fetch.
+func (rt *Route) Over() bool {
+	return !slices.ContainsFunc(rt.table.Load().all, func(m *member) bool { return m.runner.Load(1) != (Load{}) })
+}
+
 func (m *member) status(weight int) UpstreamStatus {
 	l := m.runner.Load(0)
 	s := UpstreamStatus{Name: m.name, Show: m.show, State: StateActive, Weight: weight,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -186,45 +187,95 @@ type Load struct {
 	Calls    int // requests and streams of clients
 	// Kept are finished tasks whose results only the proxy has.
 	Kept int
+	// Unread: the store could not be read, so there may be more.
+	Unread bool
 }
 
 // Empty: nothing is left that the server has to do.
-func (l Load) Empty() bool { return l.Sessions+l.Tasks+l.Calls == 0 }
+func (l Load) Empty() bool { return l.Sessions+l.Tasks+l.Calls == 0 && !l.Unread }
+
+// loadKind is a kind of record that counts in a Load.
+type loadKind struct {
+	prefix string
+	n      func(l *Load) *int
+	counts func(op OpID, state []byte) bool
+	kept   bool // nothing the server has to do
+}
+
+var loadKinds = func() []loadKind {
+	sessions, tasks := func(l *Load) *int { return &l.Sessions }, func(l *Load) *int { return &l.Tasks }
+	calls, kept := func(l *Load) *int { return &l.Calls }, func(l *Load) *int { return &l.Kept }
+	return []loadKind{
+		{"session:", sessions, alwaysCounts, false},
+		{"ltask:", tasks, unfinished, false},
+		{"mtask:", tasks, unfinished, false},
+		{"ltask:", kept, keptHere, true},
+		{"mtask:", kept, keptHere, true},
+		{"own:own/", tasks, unfinished, false},
+		{"mcall:", calls, parkedCall, false},
+		{"lcall:", calls, detachedCall, false},
+		{"pass:", calls, detachedCall, false},
+	}
+}()
 
 // Load counts what is alive. It reads all operations; atMost > 0 ends the
 // reading once so many things were found.
 func (r *Runner) Load(atMost int) (l Load) {
-	r.mu.Lock()
-	l.Calls = len(r.streams)
-	r.mu.Unlock()
-	for _, kind := range []struct {
-		prefix string
-		n      *int
-		counts func(op OpID, state []byte) bool
-	}{
-		{"session:", &l.Sessions, alwaysCounts},
-		{"ltask:", &l.Tasks, unfinished},
-		{"mtask:", &l.Tasks, unfinished},
-		{"ltask:", &l.Kept, keptHere},
-		{"mtask:", &l.Kept, keptHere},
-		{"own:own/", &l.Tasks, unfinished},
-		{"mcall:", &l.Calls, parkedCall},
-		{"lcall:", &l.Calls, detachedCall},
-		{"pass:", &l.Calls, detachedCall},
-	} {
-		for e, err := range Records(r.ctx, r.store, opKey(OpID(kind.prefix))) {
-			if err != nil {
-				break
-			}
-			if kind.counts(OpID(strings.TrimPrefix(e.Key, opKey(""))), e.Value) {
-				*kind.n++
-			}
-			if atMost > 0 && l.Sessions+l.Tasks+l.Calls+l.Kept >= atMost {
-				return l
-			}
+	l.Calls = r.openStreams()
+	for _, kind := range loadKinds {
+		if !r.countKind(&l, kind, atMost) {
+			break
 		}
 	}
 	return l
+}
+
+// Busy says whether there is anything left that the server has to do. It reads
+// until it finds something. Where there seems to be nothing it reads once more
+// the other way round: what was another kind of thing meanwhile, as a parked call
+// that goes on is, cannot have been missed in both.
+func (r *Runner) Busy() bool {
+	back := slices.Clone(loadKinds)
+	slices.Reverse(back)
+	for _, kinds := range [][]loadKind{loadKinds, back} {
+		l := Load{Calls: r.openStreams()}
+		for _, kind := range kinds {
+			if !l.Empty() {
+				return true
+			}
+			if !kind.kept {
+				r.countKind(&l, kind, 1)
+			}
+		}
+		if !l.Empty() || r.openStreams() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// openStreams counts the streams of clients.
+func (r *Runner) openStreams() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.streams)
+}
+
+// countKind counts the things of one kind; false: atMost are found in all.
+func (r *Runner) countKind(l *Load, kind loadKind, atMost int) bool {
+	for e, err := range Records(r.ctx, r.store, opKey(OpID(kind.prefix))) {
+		if err != nil {
+			l.Unread = true
+			break
+		}
+		if kind.counts(OpID(strings.TrimPrefix(e.Key, opKey(""))), e.Value) {
+			*kind.n(l)++
+		}
+		if atMost > 0 && l.Sessions+l.Tasks+l.Calls+l.Kept >= atMost {
+			return false
+		}
+	}
+	return true
 }
 
 func alwaysCounts(OpID, []byte) bool { return true }

@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"time"
-
-	"taskbridge/session"
 )
 
 // undo are steps back, for a change that fails half-way.
@@ -248,5 +246,5 @@ func (b *bridge) isLeaving(r *route) bool {
 // over: nothing is under way at any server of the route, and nothing kept for
 // callers to fetch.
 func (r *route) over() bool {
-	return !slices.ContainsFunc(r.hub.Status(), func(s session.UpstreamStatus) bool { return !s.Empty || s.Kept > 0 })
+	return r.hub.Over()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -43,6 +44,7 @@ func (r *reloader) serveAdmin(m *adminServer) {
 	r.admin = m
 	m.get("/status", func(*http.Request) (any, error) { return r.status(), nil })
 	m.post("/drain", func(_ *http.Request, body []byte) (any, error) { return r.bridge.drainServer(body, true) })
+	m.get("/busy", func(q *http.Request) (any, error) { return r.bridge.busy(q.URL.Query().Get("name")) })
 	m.post("/undrain", func(_ *http.Request, body []byte) (any, error) { return r.bridge.drainServer(body, false) })
 	m.post("/reload", func(q *http.Request, _ []byte) (any, error) {
 		if err := r.reload(q.Context(), "the admin command"); err != nil {
@@ -103,6 +105,25 @@ func (b *bridge) drainServer(body []byte, on bool) (any, error) {
 		}
 	}
 	return nil, adminErrorf(http.StatusNotFound, "upstream %q is gone", asked.Name)
+}
+
+// busyStatus says whether a server has anything left to do.
+type busyStatus struct {
+	Busy bool `json:"busy"`
+}
+
+// busy is asked again and again by whoever waits for a server to be empty, so it
+// counts nothing.
+func (b *bridge) busy(name string) (any, error) {
+	r, owner, err := b.findServer(name)
+	if err != nil {
+		return nil, err
+	}
+	busy, known := r.hub.Busy(owner)
+	if !known {
+		return nil, adminErrorf(http.StatusNotFound, "upstream %q is gone", name)
+	}
+	return busyStatus{busy}, nil
 }
 
 // maxNamed bounds the names in an error.
@@ -225,10 +246,22 @@ func (d *drainWait) after(ctx context.Context, ask askAdmin, answer []byte) ([]b
 	look := time.NewTicker(drainLook)
 	defer look.Stop()
 	for !u.Empty {
+		late := false
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s is not empty yet: %d sessions, %d tasks, %d calls; it goes on draining", name, u.Sessions, u.Tasks, u.Calls)
+			late = true
 		case <-look.C:
+			raw, err := ask("/busy?name=" + url.QueryEscape(name))
+			if err != nil {
+				return nil, err
+			}
+			var left busyStatus
+			if err := json.Unmarshal(raw, &left); err != nil {
+				return nil, fmt.Errorf("the answer does not say whether the server is busy: %w", err)
+			}
+			if left.Busy {
+				continue
+			}
 		}
 		raw, err := ask("/status")
 		if err != nil {
@@ -236,6 +269,9 @@ func (d *drainWait) after(ctx context.Context, ask askAdmin, answer []byte) ([]b
 		}
 		if u, err = serverIn(raw, name); err != nil {
 			return nil, err
+		}
+		if late && !u.Empty {
+			return nil, fmt.Errorf("%s is not empty yet: %d sessions, %d tasks, %d calls; it goes on draining", name, u.Sessions, u.Tasks, u.Calls)
 		}
 	}
 	return json.Marshal(u)
