@@ -440,6 +440,9 @@ func stdioProcess(t *testing.T) (cmd *exec.Cmd, in io.WriteCloser, out *os.File,
 	return cmd, in, r, file, done
 }
 
+// hangupIgnored: at the start, before a test asks for the signal itself.
+var hangupIgnored = signal.Ignored(syscall.SIGHUP)
+
 func ended(t *testing.T, done chan error) {
 	t.Helper()
 	select {
@@ -467,7 +470,7 @@ func TestSafetyS54_ClientDies(t *testing.T) {
 		"SIGKILL": func(cmd *exec.Cmd, _ io.WriteCloser, _ *os.File) { _ = cmd.Process.Kill() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "SIGHUP" && signal.Ignored(syscall.SIGHUP) {
+			if name == "SIGHUP" && hangupIgnored {
 				t.Skip("the tests run under nohup, which processes started here inherit and taskbridge respects")
 			}
 			cmd, in, out, file, done := stdioProcess(t)
