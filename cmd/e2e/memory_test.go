@@ -94,7 +94,7 @@ func modernScaleClient(b *scaleBridge, who string) *scaleClient {
 // TestMemory_LiveTasks: what a task costs while it lives. The aim is 150 MB for
 // 100,000, of 50 callers; the bound leaves a little for it.
 func TestMemory_LiveTasks(t *testing.T) {
-	if raceEnabled {
+	if long(t); raceEnabled {
 		t.Skip("what the race detector keeps would be measured")
 	}
 	const most = 1550
