@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,7 +97,8 @@ type cutRig struct {
 	cutter *cutter
 	near   *bridge
 	far    *bridge
-	url    string // of near
+	url    string       // of near
+	slow   atomic.Int32 // calls of slow_plain that reached the server
 }
 
 func newCutRig(t *testing.T, k cutCase) *cutRig {
@@ -110,9 +113,16 @@ func newCutProxies(t *testing.T, k cutCase) *cutRig {
 	t.Helper()
 	r := &cutRig{t: t}
 	var url string
-	server := peerArgs(t, k.serverModern, false)[0]
-	if k.noTasks {
-		server = peer(t, peers.NewLegacyServer(peers.ServerOptions{NoTasks: true}))
+	o := peers.ServerOptions{PollInterval: 20 * time.Millisecond, NoTasks: k.noTasks, Trace: func(e peers.TraceEntry) {
+		if !e.Out && bytes.Contains(e.Message, []byte(`"slow_plain"`)) {
+			r.slow.Add(1)
+		}
+	}}
+	var server string
+	if k.serverModern {
+		server = peer(t, peers.NewModernServer(o))
+	} else {
+		server = peer(t, peers.NewLegacyServer(o))
 	}
 	r.far, url = startBridge(t, "--upstream", server)
 	switch k.link {
@@ -227,7 +237,8 @@ func (r *cutRig) inCall() {
 		_, answer := r.c.begin("tools/call", map[string]any{"name": "slow_plain", "arguments": map[string]any{"seconds": 60}})
 		all = append(all, answer)
 	}
-	time.Sleep(50 * time.Millisecond) // so that they are at the server, mostly
+	// One that comes after the cut goes on.
+	eventually(r.t, "the calls are at the server", func() bool { return r.slow.Load() == 3 })
 	r.cutter.cut()
 	for _, answer := range all {
 		r.one("call", answer)
