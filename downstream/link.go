@@ -88,6 +88,9 @@ type flight struct {
 	// silent: it was cancelled, so it gets no answer (2026-07-28
 	// basic/patterns/cancellation).
 	silent bool
+	// answered: its answer is being written; who has read it may use the id
+	// again before we hear that it is written.
+	answered bool
 	// cancelled: a legacy one was; the hub decides what comes of it.
 	cancelled bool
 	batch     *linkBatch
@@ -262,7 +265,8 @@ func (s *clientLink) caller(m *jsonrpc.Message) (session.Caller, translate.Cond,
 func (s *clientLink) inFlight(id jsonrpc.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.flying[id.Key()] != nil
+	f := s.flying[id.Key()]
+	return f != nil && !f.answered
 }
 
 // request hands a request over and writes what comes back, beside the others.

@@ -59,7 +59,7 @@ func (s *clientLink) pump(ctx context.Context, f *flight) {
 func (s *clientLink) last(f *flight, out session.Out) {
 	s.mu.Lock()
 	silent := f.silent || f.cancelled && out.Raw == nil
-	f.silent = true // no second answer, whoever gives it
+	f.silent, f.answered = true, true // no second answer, whoever gives it
 	switch {
 	case f.caller.Era == translate.Modern:
 	case f.msg.Method == "initialize":

@@ -209,6 +209,41 @@ func TestServeStdio_RefusedStream(t *testing.T) {
 	}
 }
 
+// slowOut has taken what is written, so that a client may have read it, before
+// it lets the writer go on.
+type slowOut struct {
+	lockedBuffer
+	hold chan struct{}
+}
+
+func (w *slowOut) Write(p []byte) (int, error) {
+	n, err := w.lockedBuffer.Write(p)
+	<-w.hold
+	return n, err
+}
+
+// TestServeStdio_IDAgain: who has read an answer may use its id again.
+func TestServeStdio_IDAgain(t *testing.T) {
+	h := &lineHub{}
+	out := &slowOut{hold: make(chan struct{})}
+	r, w := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- ServeStdio(context.Background(), StdioOptions{Hub: h, In: r, Out: out, MaxMessage: 1 << 16, Drain: time.Second})
+	}()
+	c := &lineConn{t: t, in: w, out: &out.lockedBuffer, done: done}
+	c.send(request("1", "tools/list", lineMeta))
+	c.await(`"id":1`)
+	c.send(request("1", "tools/list", lineMeta), `{"jsonrpc":"2.0","method":"notifications/none"}`)
+	close(out.hold)
+	if err := c.end(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if got := out.String(); strings.Contains(got, "still in flight") || strings.Count(got, `"id":1`) != 2 {
+		t.Errorf("the client reads %s", got)
+	}
+}
+
 // TestServeStdio_ModernCancel: the stream of a cancelled request is closed, as
 // over HTTP, and nothing more is said of it; its id may be used again.
 func TestServeStdio_ModernCancel(t *testing.T) {
