@@ -74,7 +74,7 @@ var adminKeys = []key[Admin]{
 }
 
 var principalLimitKeys = []key[PrincipalLimits]{
-	row("tasks", count, func(l *PrincipalLimits) *int64 { return &l.Tasks }, "(10000)", "Tasks alive at a time."),
+	row("tasks", count, func(l *PrincipalLimits) *int64 { return &l.Tasks }, "(10000)", "Tasks alive at a time. Those that pass unchanged between peers of one dialect are their server's to limit."),
 	row("sessions", count, func(l *PrincipalLimits) *int64 { return &l.Sessions }, "(1000)", "Legacy sessions toward clients."),
 	row("server-sessions", count, func(l *PrincipalLimits) *int64 { return &l.ServerSessions }, "(100)", "Sessions toward servers."),
 	row("streams", count, func(l *PrincipalLimits) *int64 { return &l.Streams }, "(1000)", "Streams that wait: GET, listen, `tasks/result`."),
@@ -85,7 +85,7 @@ var principalLimitKeys = []key[PrincipalLimits]{
 }
 
 var totalLimitKeys = []key[TotalLimits]{
-	row("tasks", count, func(l *TotalLimits) *int64 { return &l.Tasks }, "(100000)", "Tasks alive at a time."),
+	row("tasks", count, func(l *TotalLimits) *int64 { return &l.Tasks }, "(100000)", "Tasks alive at a time. Those that pass unchanged between peers of one dialect are their server's to limit."),
 	row("sessions", count, func(l *TotalLimits) *int64 { return &l.Sessions }, "(10000)", "Legacy sessions toward clients."),
 	row("server-sessions", count, func(l *TotalLimits) *int64 { return &l.ServerSessions }, "(1000)", "Sessions toward servers."),
 	row("streams", count, func(l *TotalLimits) *int64 { return &l.Streams }, "(10000)", "Streams that wait."),
