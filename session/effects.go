@@ -40,7 +40,7 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 			_ = r.store.Delete(r.ctx, askKey(e.Session, jsonrpc.IntID(e.ID)), Any)
 		case Put:
 			if _, err := r.store.Put(r.ctx, e.Key, e.Value, Any); err != nil {
-				r.log.Error("write record", "err", err)
+				r.storeFailed("write record", err)
 			}
 		case Del:
 			_ = r.store.Delete(r.ctx, e.Key, Any)
@@ -180,7 +180,7 @@ type asked struct {
 func (r *Runner) ask(id OpID, e Ask, within TraceContext) {
 	raw, _ := json.Marshal(asked{Op: id, Name: e.Name})
 	if _, err := r.store.Put(r.ctx, askKey(e.Session, jsonrpc.IntID(e.ID)), raw, Any); err != nil {
-		r.log.Error("remember question", "err", err)
+		r.storeFailed("remember question", err)
 		return
 	}
 	r.send(e.Stream, Out{Raw: e.Raw, Asks: true, Of: e.Session, Trace: within})
@@ -370,7 +370,7 @@ func (r *Runner) post(runner string, item inboxItem) {
 		_, err = r.store.Append(r.ctx, inboxLog(runner), raw, LogBound{})
 	}
 	if err != nil {
-		r.log.Error("pass on to another runner", "err", err)
+		r.storeFailed("pass on to another runner", err)
 	}
 }
 
@@ -382,10 +382,8 @@ func (r *Runner) followInbox() {
 		r.inbox.Unlock()
 		_, err := r.store.Read(r.ctx, inboxLog(r.id), after, 1)
 		if err != nil && !errors.Is(err, ErrNotFound) {
-			if r.ctx.Err() == nil {
-				r.log.Error("read inbox", "err", err)
-				sleep(r.ctx, time.Second)
-			}
+			r.storeFailed("read inbox", err)
+			sleep(r.ctx, time.Second)
 			continue
 		}
 		for _, op := range r.drainInbox() {

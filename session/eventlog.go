@@ -192,7 +192,7 @@ func (l *streamLog) add(o Out) (id string, ours bool) {
 	}
 	seq, err := l.r.keepEvent(l.stream, o)
 	if err != nil {
-		l.r.log.Error("keep event", "err", err)
+		l.r.storeFailed("keep event", err)
 		l.dead.Store(true)
 		l.r.tellLog(l.stream, "drop", nil)
 		return "", true
@@ -253,7 +253,7 @@ func (r *Runner) dropLog(stream string) {
 func (r *Runner) sessionLogs(session string) (streams []string) {
 	list, err := r.store.List(r.ctx, logIndex(session), "", 0)
 	if err != nil {
-		r.log.Error("list event logs", "err", err)
+		r.storeFailed("list event logs", err)
 	}
 	for _, e := range list {
 		streams = append(streams, streamOfIndex(e.Key))
@@ -309,7 +309,7 @@ func (r *Runner) keepAway(l *clientLog, o Out) {
 	}
 	seq, err := r.keepEvent(l.Stream, o)
 	if err != nil {
-		r.log.Error("keep event", "err", err)
+		r.storeFailed("keep event", err)
 		r.tellLog(l.Stream, "drop", nil) // better none than one with a gap
 		return
 	}

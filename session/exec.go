@@ -42,7 +42,7 @@ func (x *Exec) Get(key string) ([]byte, bool) {
 func (x *Exec) List(prefix, after string, limit int) []Entry {
 	list, err := x.r.store.List(x.r.ctx, prefix, after, limit)
 	if err != nil {
-		x.r.log.Error("list records", "prefix", prefix, "err", err)
+		x.r.storeFailed("list records", err, "prefix", prefix)
 	}
 	return list
 }

@@ -150,7 +150,7 @@ func (f *follower) run(ctx context.Context) {
 		entries, err := f.r.store.Read(ctx, logName(f.log.Stream), f.after, 16)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			if ctx.Err() == nil {
-				f.r.log.Error("read event log", "err", err)
+				f.r.storeFailed("read event log", err)
 				f.s.drop(false)
 			}
 			return
@@ -321,7 +321,7 @@ func (r *Runner) forgetLog(stream string, live bool) {
 		}
 	}
 	if err := r.store.Drop(r.ctx, logName(stream)); err != nil {
-		r.log.Error("drop event log", "err", err)
+		r.storeFailed("drop event log", err)
 	}
 }
 

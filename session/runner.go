@@ -250,6 +250,14 @@ func (r *Runner) Close() error {
 	return nil
 }
 
+// storeFailed tells the operator what the store did not do. What a runner that is
+// closed breaks off itself is no failure.
+func (r *Runner) storeFailed(what string, err error, args ...any) {
+	if r.ctx.Err() == nil {
+		r.log.Error(what, append(args, "err", err)...)
+	}
+}
+
 // Forget drops everything but the store, the credential holder and open
 // sockets, and reads the timers back from the store: what a test does between
 // two messages to show that nothing else is needed.
@@ -342,8 +350,8 @@ func (r *Runner) workBox(id OpID, claim func(ctx context.Context, key, holder st
 		if err == nil {
 			left = append(left, r.step(id, next)...)
 			_ = r.store.Release(context.Background(), key, r.id)
-		} else if r.ctx.Err() == nil {
-			r.log.Error("claim operation", "kind", id.Kind(), "err", err)
+		} else {
+			r.storeFailed("claim operation", err, "kind", id.Kind())
 		}
 		if next.stepped != nil {
 			next.stepped()
@@ -377,7 +385,7 @@ func (r *Runner) step(id OpID, ev Event) (left []OpID) {
 		case errors.Is(err, ErrNotFound):
 			entry.Version = Absent
 		case err != nil:
-			r.log.Error("read operation", "kind", id.Kind(), "err", err)
+			r.storeFailed("read operation", err, "kind", id.Kind())
 			return nil
 		default:
 			if m, err = r.warm.take(id, entry, m); err != nil {
@@ -401,7 +409,7 @@ func (r *Runner) step(id OpID, ev Event) (left []OpID) {
 		if errors.Is(err, ErrConflict) {
 			continue
 		} else if err != nil {
-			r.log.Error("write operation", "kind", id.Kind(), "err", err)
+			r.storeFailed("write operation", err, "kind", id.Kind())
 			return nil
 		}
 		if moved { // what the other runner asked of our sockets comes first

@@ -103,7 +103,7 @@ func (r *Runner) changeWakes(key string, f func(w *wakes) bool) bool {
 		case err == nil:
 			return true
 		case !errors.Is(err, ErrConflict) && !errors.Is(err, ErrNotFound):
-			r.log.Error("write timer", "err", err)
+			r.storeFailed("write timer", err)
 			return false
 		}
 	}
