@@ -151,7 +151,7 @@ func (c *lineClient) wait(what string, answer chan lineMessage) lineMessage {
 			c.t.Fatalf("%s: the command ended without an answer: %s", what, c.stderr)
 		}
 		return m
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute): // some answers have 12 MiB
 		c.t.Fatalf("%s: no answer: %s\n%s", what, strings.Join(c.all, "\n"), c.stderr)
 		return lineMessage{}
 	}
