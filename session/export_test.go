@@ -45,3 +45,7 @@ func PickByWeight(names []string, weights []int, key string) string {
 	}
 	return ""
 }
+
+// OnChoice has f called between the choice of an upstream for new work and its
+// being counted there.
+func (rt *Route) OnChoice(f func()) { rt.chosen = f }

@@ -54,6 +54,8 @@ type Route struct {
 	opens keyedMutex                  // one opening of a guest session at a time
 
 	carriers carriers
+
+	chosen func() // between choosing and counting, in tests; else nil
 }
 
 // RouteUpstream is one upstream of a Route as configured.
@@ -275,7 +277,8 @@ func (rt *Route) NewStream() *ClientStream {
 // Client implements Hub.
 func (rt *Route) Client(ctx context.Context, in Inbound, s *ClientStream) {
 	t := rt.table.Load()
-	if m := t.sole; m != nil && !m.draining.Load() {
+	if m := t.sole; m != nil && m.enter() {
+		defer m.leave()
 		rt.lead(ctx, m, in, s)
 		return
 	}
@@ -301,6 +304,15 @@ func (rt *Route) lead(ctx context.Context, m *member, in Inbound, s *ClientStrea
 	}
 	rt.settled()
 	rt.Client(ctx, in, s)
+}
+
+// leadNew is lead for what one is chosen for.
+func (rt *Route) leadNew(ctx context.Context, t *routeTable, c chooser, in Inbound, s *ClientStream) {
+	m := rt.choose(t, c)
+	if m != nil {
+		defer m.leave()
+	}
+	rt.lead(ctx, m, in, s)
 }
 
 // settled waits until it is known whether what was being closed leaves the table.

@@ -16,7 +16,7 @@ func (rt *Route) legacy(ctx context.Context, t *routeTable, in Inbound, s *Clien
 	if m != nil && m.Kind == jsonrpc.Request && m.Method == "initialize" {
 		c := chooserOf(in.Caller, m.At("params", "clientInfo"))
 		c.key = randomText(rt.rand, 12)
-		rt.lead(ctx, rt.pick(t, c), in, s)
+		rt.leadNew(ctx, t, c, in, s)
 		return
 	}
 	home, sess := rt.home(t, in.Caller.Session)

@@ -27,8 +27,9 @@ const maxListenLooks = 32
 // maxListenHeld bounds what is kept of the parts until all were acknowledged.
 const maxListenHeld = 256
 
-// listenParts sorts what a listen names by upstream.
-func (rt *Route) listenParts(ctx context.Context, t *routeTable, in Inbound) (parts []*listenPart) {
+// listenParts sorts what a listen names by upstream; pick, which may be nil, gets
+// what is about no task.
+func (rt *Route) listenParts(ctx context.Context, t *routeTable, in Inbound, pick *member) (parts []*listenPart) {
 	filter := in.Frame.Msg.At("params", "notifications")
 	part := func(u *member) *listenPart {
 		for _, p := range parts {
@@ -39,7 +40,6 @@ func (rt *Route) listenParts(ctx context.Context, t *routeTable, in Inbound) (pa
 		parts = append(parts, &listenPart{at: u})
 		return parts[len(parts)-1]
 	}
-	pick := rt.pick(t, chooserOf(in.Caller, in.Frame.Msg.At("params", "_meta", translate.MetaClientInfo)))
 	for key := range filter.Members() {
 		if key != "taskIds" && pick != nil {
 			part(pick).rest = true
@@ -73,7 +73,11 @@ func (rt *Route) listenParts(ctx context.Context, t *routeTable, in Inbound) (pa
 // has part of it, under the client's one id (2026-07-28 basic/patterns/
 // subscriptions).
 func (rt *Route) listen(ctx context.Context, t *routeTable, in Inbound, s *ClientStream) {
-	parts := rt.listenParts(ctx, t, in)
+	pick := rt.choose(t, chooserOf(in.Caller, in.Frame.Msg.At("params", "_meta", translate.MetaClientInfo)))
+	if pick != nil {
+		defer pick.leave()
+	}
+	parts := rt.listenParts(ctx, t, in, pick)
 	switch len(parts) {
 	case 0:
 		rt.noUpstream(t, in, s)

@@ -28,7 +28,7 @@ type member struct {
 	look    atomic.Pointer[func(ctx context.Context) error]
 	looking atomic.Bool // the next look is due some time
 
-	users   atomic.Int64 // messages being handed over
+	users   atomic.Int64 // messages it was chosen for that are not counted otherwise yet
 	closing atomic.Bool
 	once    sync.Once
 
@@ -110,10 +110,25 @@ func (m *member) setPolicy(p Policy, several bool) {
 	m.mu.Unlock()
 }
 
+// enter counts a message it is to be chosen for; false: it drains, and nothing
+// was counted. Drain says so first and counts then, so that either the message
+// sees that or whoever asks what is left sees the message. The inverse is leave,
+// once the message was handed over.
+func (m *member) enter() bool {
+	m.users.Add(1)
+	if m.draining.Load() {
+		m.leave()
+		return false
+	}
+	return true
+}
+
+func (m *member) leave() { m.users.Add(-1) }
+
 // take hands a message over; false: the member is closed, nothing was done.
 func (m *member) take(ctx context.Context, in Inbound, s *ClientStream) bool {
 	m.users.Add(1)
-	defer m.users.Add(-1)
+	defer m.leave()
 	if m.closing.Load() {
 		return false
 	}
@@ -313,18 +328,19 @@ func (rt *Route) Busy(name string) (busy, known bool) {
 	if m == nil {
 		return false, false
 	}
-	return m.runner.Busy(), true
+	return m.users.Load() > 0 || m.runner.Busy(), true
 }
 
 // Over: no upstream has anything left to do, or to keep for callers to fetch.
 func (rt *Route) Over() bool {
-	return !slices.ContainsFunc(rt.table.Load().all, func(m *member) bool { return m.runner.Load(1) != (Load{}) })
+	return !slices.ContainsFunc(rt.table.Load().all, func(m *member) bool { return m.users.Load() > 0 || m.runner.Load(1) != (Load{}) })
 }
 
 func (m *member) status(weight int) UpstreamStatus {
+	handing := m.users.Load() > 0 // before the rest: what was handed over is there
 	l := m.runner.Load(0)
 	s := UpstreamStatus{Name: m.name, Show: m.show, State: StateActive, Weight: weight,
-		Sessions: l.Sessions, Tasks: l.Tasks, Calls: l.Calls, Kept: l.Kept, Empty: l.Empty()}
+		Sessions: l.Sessions, Tasks: l.Tasks, Calls: l.Calls, Kept: l.Kept, Empty: l.Empty() && !handing}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.Failures = m.fails

@@ -57,7 +57,7 @@ func (rt *Route) modernNow(ctx context.Context, t *routeTable, in Inbound, s *Cl
 			return
 		}
 	}
-	rt.lead(ctx, rt.pick(t, chooserOf(in.Caller, m.At("params", "_meta", translate.MetaClientInfo))), in, s)
+	rt.leadNew(ctx, t, chooserOf(in.Caller, m.At("params", "_meta", translate.MetaClientInfo)), in, s)
 }
 
 // fromBefore is the member that had the route for itself, for a cursor or state

@@ -43,7 +43,23 @@ func (e *routeEntry) pinned(c chooser, masked string) bool {
 	return false
 }
 
-// pick chooses the member for new work: by pins, then by weight. One that
+// choose is pick that counts the message with its member in the same step, so
+// that none gets past a Drain in between. Whoever gets one calls its leave when
+// the message was handed over.
+func (rt *Route) choose(t *routeTable, c chooser) *member {
+	for {
+		m := rt.pick(t, c)
+		if rt.chosen != nil {
+			rt.chosen()
+		}
+		if m == nil || m.enter() {
+			return m
+		}
+		t = rt.table.Load()
+	}
+}
+
+// pick finds the member for new work: by pins, then by weight. One that
 // drains is no choice, one that is ejected only where nothing else is left. Nil:
 // there is none.
 func (rt *Route) pick(t *routeTable, c chooser) *member {
