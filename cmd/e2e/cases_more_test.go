@@ -30,7 +30,7 @@ func TestCaseB15_FieldsOfModernLists(t *testing.T) {
 		}
 		return true
 	})
-	c := newCaller(t, newRig(t, server.URL, rigOptions{}), translate.Modern, "")
+	c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), translate.Modern, "")
 	for method, want := range map[string][3]string{
 		"server/discover":     {"complete", "0", `"private"`},
 		"tools/list":          {"complete", "0", `"private"`},
@@ -82,7 +82,7 @@ func TestCaseB17_EraDetection(t *testing.T) {
 				c.JSON(tc.status, `{"jsonrpc":"2.0","id":`+string(c.ID)+`,`+tc.answer+`}`)
 				return true
 			})
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			for _, client := range []translate.Era{translate.Modern, translate.Legacy} {
 				if r := newCaller(t, g, client, "").tool("plain", ""); r.Text() != "fine" {
 					t.Errorf("%s client: %s", client, r)
@@ -111,7 +111,7 @@ func TestCaseB18_URLsToVisit(t *testing.T) {
 		c.JSON(200, `{"jsonrpc":"2.0","id":`+string(c.ID)+`,`+rpcError+`}`)
 		return true
 	})
-	g := newRig(t, server.URL, rigOptions{Policy: session.Policy{URLWait: time.Millisecond}})
+	g := newRig(t, server.URL, bridgeOptions{Policy: session.Policy{URLWait: time.Millisecond}})
 	legacy := newCaller(t, g, translate.Legacy, "")
 	if r := legacy.tool("locked", ""); !strings.Contains(string(r.Body), rpcError) {
 		t.Errorf("legacy client: %s", r)
@@ -152,7 +152,7 @@ func TestCaseB20_ResourceNotFound(t *testing.T) {
 				c.JSON(200, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"Resource not found"%s}}`, c.ID, code, data))
 				return true
 			})
-			c := newCaller(t, newRig(t, server.URL, rigOptions{}), pair.client, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), pair.client, "")
 			r := c.call("resources/read", `"uri":"file:///no"`)
 			if r.Code() != numbers[pair.client] || !strings.Contains(string(r.Body), `"message":"Resource not found","data":{"uri":"file:///no"}`) {
 				t.Errorf("not there: %s", r)
@@ -185,7 +185,7 @@ func TestCaseB34_MirroredHeaders(t *testing.T) {
 			}
 			return list(c)
 		})
-		g := newRig(t, server.URL, rigOptions{})
+		g := newRig(t, server.URL, bridgeOptions{})
 		c := newCaller(t, g, translate.Legacy, "")
 		// Never listed: the server's refusal makes us look.
 		if r := c.call("tools/call", arguments); r.Text() != "fine" || len(server.Requests("tools/list")) != 1 {
@@ -210,7 +210,7 @@ func TestCaseB34_MirroredHeaders(t *testing.T) {
 	})
 	t.Run("modern client", func(t *testing.T) {
 		server := newScripted(t, translate.Legacy, list)
-		c := newCaller(t, newRig(t, server.URL, rigOptions{}), translate.Modern, "")
+		c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), translate.Modern, "")
 		c.call("tools/list", "")
 		send := func(more http.Header) rawReply {
 			h := c.headers("tools/call", "=?base64?x?=")
@@ -261,7 +261,7 @@ func TestCaseB49_UndeclaredModes(t *testing.T) {
 		c.Events(c.Reply(c.text("told")))
 		return true
 	})
-	g := newRig(t, server.URL, rigOptions{})
+	g := newRig(t, server.URL, bridgeOptions{})
 	able := newCaller(t, g, translate.Modern, "")
 	able.caps = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}}}`
 	able.call("tools/list", "")
@@ -295,7 +295,7 @@ func TestServerOf20260630(t *testing.T) {
 		}
 		return true
 	})
-	g := newRig(t, server.URL, rigOptions{})
+	g := newRig(t, server.URL, bridgeOptions{})
 	for _, version := range []string{translate.V20251125, translate.V20260630, translate.V20260728} {
 		t.Run(version, func(t *testing.T) {
 			f, _ := translate.Lookup(version)

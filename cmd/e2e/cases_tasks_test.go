@@ -96,7 +96,7 @@ func TestCaseB6_CancelOfAFinishedTask(t *testing.T) {
 		t.Run(pair.name, func(t *testing.T) {
 			server := newTaskServer(t, pair.server)
 			server.result = `{"content":[{"type":"text","text":"42"}]}`
-			c := newCaller(t, newRig(t, server.URL, rigOptions{}), pair.client, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), pair.client, "")
 			handle := taskIDOf(c.tool("job", augment(pair.client)))
 			server.set("completed")
 			get := func() rawReply { return c.call("tasks/get", `"taskId":`+quote(handle)) }
@@ -142,7 +142,7 @@ func TestCaseB8_TaskAfterReconnect(t *testing.T) {
 				}
 				return inner(c)
 			}
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			c := newCaller(t, g, pair.client, "a")
 			handle := taskIDOf(c.tool("job", augment(pair.client)))
 			first := c.session
@@ -197,7 +197,7 @@ func TestCaseB9_TTLAndPollInterval(t *testing.T) {
 				}
 				return true
 			})
-			c := newCaller(t, newRig(t, server.URL, rigOptions{}), pair.client, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), pair.client, "")
 			r := c.tool("job", augment(pair.client))
 			var flat map[string]json.RawMessage
 			_ = json.Unmarshal(r.answer().Result, &flat)
@@ -215,7 +215,7 @@ func TestCaseB9_TTLAndPollInterval(t *testing.T) {
 	}
 	// What a legacy client asks for.
 	server := newTaskServer(t, translate.Modern)
-	c := newCaller(t, newRig(t, server.URL, rigOptions{}), translate.Legacy, "")
+	c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), translate.Legacy, "")
 	for _, task := range []string{`{}`, `{"ttl":null}`, `{"ttl":0}`, `{"ttl":60000}`} {
 		if r := c.tool("job", `"task":`+task); taskIDOf(r) == "" {
 			t.Errorf("task %s: %s", task, r)
@@ -238,7 +238,7 @@ func TestCaseB11_BlockingResult(t *testing.T) {
 	server := newTaskServer(t, translate.Modern)
 	server.birth = `,"pollIntervalMs":100`
 	server.result = `{"resultType":"complete","content":[{"type":"text","text":"42"}]}`
-	g := newRig(t, server.URL, rigOptions{})
+	g := newRig(t, server.URL, bridgeOptions{})
 	c := newCaller(t, g, translate.Legacy, "")
 	handle := taskIDOf(c.tool("job", `"task":{}`))
 	wait := func(id int) (<-chan string, func()) {
@@ -294,7 +294,7 @@ func TestCaseB11_BlockingResult(t *testing.T) {
 func TestCaseB22_DisconnectOrCancel(t *testing.T) {
 	t.Run("modern client, legacy server", func(t *testing.T) {
 		server := newScripted(t, translate.Legacy, tools(map[string]func(c *scriptCall){"slow": func(c *scriptCall) { c.Begin(); c.Wait() }}))
-		c := newCaller(t, newRig(t, server.URL, rigOptions{}), translate.Modern, "")
+		c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), translate.Modern, "")
 		_, _, leave := c.stream("POST", c.headers("tools/call", "slow"), request("5", "tools/call", c.params(`"name":"slow","arguments":{}`)))
 		eventually(t, "the call runs", func() bool { return server.Ran("slow") == 1 })
 		leave()
@@ -316,7 +316,7 @@ func TestCaseB22_DisconnectOrCancel(t *testing.T) {
 			c.Wait()
 			closed.Add(1)
 		}}))
-		c := newCaller(t, newRig(t, server.URL, rigOptions{}), translate.Legacy, "")
+		c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), translate.Legacy, "")
 		for _, id := range []string{"5", "6"} {
 			_, _, leave := c.stream("POST", c.headers("", ""), request(id, "tools/call", `{"name":"slow","arguments":{}}`))
 			leave()
@@ -336,7 +336,7 @@ func TestCaseB22_DisconnectOrCancel(t *testing.T) {
 	for _, pair := range pairings[:2] {
 		t.Run("task, "+pair.name, func(t *testing.T) {
 			server := newTaskServer(t, pair.server)
-			c := newCaller(t, newRig(t, server.URL, rigOptions{}), pair.client, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), pair.client, "")
 			handle := taskIDOf(c.send("9", "tools/call", c.params(join(`"name":"job","arguments":{}`, augment(pair.client)))))
 			c.post(c.headers("notifications/cancelled", ""), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`)
 			if r := c.call("tasks/get", `"taskId":`+quote(handle)); r.field("status") != "working" || server.cancels.Load() != 0 {

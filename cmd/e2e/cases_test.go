@@ -39,7 +39,7 @@ func TestCaseB25_NumbersBeyondDoubles(t *testing.T) {
 				}
 				return true
 			}
-			c := newCaller(t, newRig(t, server.URL, rigOptions{}), pair.client, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), pair.client, "")
 			for _, id := range []string{`9223372036854775807`, `"9007199254740993"`, `1`} {
 				meta := c.meta(`,"com.x/n":` + numbers)
 				r := c.send(id, "tools/call", `{"name":"numbers","arguments":`+numbers+`,"_meta":`+meta+`}`)
@@ -99,7 +99,7 @@ func TestCaseB26_UnknownMembers(t *testing.T) {
 				}
 				return true
 			})
-			c := newCaller(t, newRig(t, server.URL, rigOptions{}), pair.client, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), pair.client, "")
 			expect := func(what string, body []byte, parts ...string) {
 				t.Helper()
 				for _, p := range parts {
@@ -130,7 +130,7 @@ func TestCaseB28_Batches(t *testing.T) {
 	for _, era := range []translate.Era{translate.Legacy, translate.Modern} {
 		t.Run(era.String()+" server", func(t *testing.T) {
 			server := newScripted(t, era, nil)
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			old := &caller{t: t, g: g, era: translate.Legacy, http: http.DefaultClient}
 			r := old.post(old.headers("", ""), `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
 			if old.session = r.Header.Get("Mcp-Session-Id"); old.session == "" {
@@ -189,7 +189,7 @@ func TestCaseB29_UnicodeAndEscapes(t *testing.T) {
 				"event": func(c *scriptCall) { c.SSE(c.Reply(c.complete(`"content":[{"type":"text","text":` + escapes + `}]`))) },
 				"bad":   func(c *scriptCall) { c.SSE(c.Reply("{\"content\":[\"\xff\"]}"), c.Reply(c.text("good"))) },
 			}))
-			c := newCaller(t, newRig(t, server.URL, rigOptions{}), pair.client, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), pair.client, "")
 			r := c.send("1", "tools/call", c.params(`"name":"text","arguments":{"a":`+escapes+`,`+escapes+`:1}`))
 			if strings.Count(string(r.Body), escapes) != 3 {
 				t.Errorf("result: %q", r.Body)
@@ -226,7 +226,7 @@ func TestCaseB31_PrimingAndHeartbeats(t *testing.T) {
 					c.Events(`{"type":"heartbeat"}`, `ping`, c.Reply(c.text("at last")))
 				},
 			}))
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			c := newCaller(t, g, pair.client, "")
 			r := c.tool("primed", "")
 			if r.Text() != "at last" || len(r.Answers) != 1 || len(r.Others) != 0 {
@@ -266,7 +266,7 @@ func TestCaseB32_AcceptedNotifications(t *testing.T) {
 					return false
 				})
 				// newCaller sends notifications/initialized and wants 202.
-				c := newCaller(t, newRig(t, server.URL, rigOptions{}), pair.client, "")
+				c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), pair.client, "")
 				if r := c.tool("ok", ""); r.Text() != "fine" {
 					t.Fatalf("after the handshake: %s", r)
 				}
@@ -310,7 +310,7 @@ func TestCaseB36_Challenges(t *testing.T) {
 				}
 				return true
 			})
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			// Before anything is known of the server: the probe meets it.
 			fresh := &caller{t: t, g: g, era: pair.client, http: http.DefaultClient, caps: tasksCaps, token: "expired"}
 			first := func() rawReply {
@@ -348,7 +348,7 @@ func TestCaseB36_Challenges(t *testing.T) {
 				}
 				return inner(c)
 			}
-			c := newCaller(t, newRig(t, server.URL, rigOptions{Policy: session.Policy{RetryAfter: 10 * time.Millisecond}}), pair.client, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{Policy: session.Policy{RetryAfter: 10 * time.Millisecond}}), pair.client, "")
 			handle := taskIDOf(c.tool("job", augment(pair.client)))
 			if pair.client == translate.Legacy {
 				lines, status, _ := c.stream("POST", c.headers("", ""), request("50", "tasks/result", `{"taskId":`+quote(handle)+`}`))
@@ -389,7 +389,7 @@ func TestCaseB52_RequestsBeforeInitialized(t *testing.T) {
 				}
 				return false
 			})
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			if pair.client == translate.Modern {
 				accepted.Store(false)
 				c := newCaller(t, g, translate.Modern, "")
@@ -470,7 +470,7 @@ func TestHostileServerRequests(t *testing.T) {
 		}
 		return true
 	})
-	c := newCaller(t, newRig(t, server.URL, rigOptions{}), translate.Modern, "")
+	c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), translate.Modern, "")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if r := c.postIn(ctx, c.headers("prompts/list", ""), request("1", "prompts/list", c.params(""))); r.Code() != 0 {

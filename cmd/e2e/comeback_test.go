@@ -54,7 +54,7 @@ func TestComeback_CallOfALegacyServer(t *testing.T) {
 					}
 					return true
 				})
-				g := newRig(t, server.URL, rigOptions{})
+				g := newRig(t, server.URL, bridgeOptions{})
 				c := newCaller(t, g, pair.client, "")
 				r := c.send("41", "tools/call", `{"name":"polled","arguments":{},"_meta":`+c.meta(`,"progressToken":"p"`)+`}`)
 				if len(r.Answers) != 1 || r.Text() != "polled" {
@@ -106,7 +106,7 @@ func TestComeback_OwnStreamOfALegacyServer(t *testing.T) {
 		}
 		return true
 	})
-	g := newRig(t, server.URL, rigOptions{})
+	g := newRig(t, server.URL, bridgeOptions{})
 	c := newCaller(t, g, translate.Legacy, "")
 	get := c.get("")
 	one := get.want("list_changed")
@@ -151,7 +151,7 @@ func TestResume_NewGetStream(t *testing.T) {
 	notice := func(n int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`, n)
 	}
-	g := newRig(t, server.URL, rigOptions{})
+	g := newRig(t, server.URL, bridgeOptions{})
 	c := newCaller(t, g, translate.Legacy, "")
 	get := c.get("")
 	push <- notice(1)
@@ -188,7 +188,7 @@ func TestResume_GetStreamNoLongerKept(t *testing.T) {
 				c.Wait()
 				return true
 			})
-			g := newRig(t, server.URL, rigOptions{Policy: session.Policy{ResumeFor: 10 * time.Millisecond}})
+			g := newRig(t, server.URL, bridgeOptions{Policy: session.Policy{ResumeFor: 10 * time.Millisecond}})
 			c := newCaller(t, g, translate.Legacy, "")
 			get := c.get("")
 			prime := <-get.events
@@ -233,7 +233,7 @@ func TestResume_QuestionWhileAway(t *testing.T) {
 					}
 					return true
 				})
-				g := newRig(t, server.URL, rigOptions{Runners: runners})
+				g := newRig(t, server.URL, bridgeOptions{Runners: runners})
 				c := newCaller(t, g, translate.Legacy, "")
 				post := c.openTool("asks")
 				one := post.want(`"progress":1}`)
@@ -273,7 +273,7 @@ func TestResume_OlderRevisions(t *testing.T) {
 					}
 					return tools(map[string]func(c *scriptCall){"steps": s.run})(c)
 				})
-				g := newRig(t, server.URL, rigOptions{})
+				g := newRig(t, server.URL, bridgeOptions{})
 				c := &caller{t: t, g: g, era: translate.Legacy, http: http.DefaultClient}
 				c.initializeAs(version)
 				post := c.openTool("steps")

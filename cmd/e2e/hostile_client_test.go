@@ -8,138 +8,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"taskbridge/downstream"
-	"taskbridge/session"
-	"taskbridge/session/memory"
 	"taskbridge/translate"
-	"taskbridge/upstream"
 )
-
-// rig is a bridge with the parts a hostile test looks at.
-type rig struct {
-	URL     string
-	Store   session.Store
-	Runners []*session.Runner
-	Log     *logBuffer
-	Losses  *lossCounter
-}
-
-type rigOptions struct {
-	Policy     session.Policy
-	Runners    int // on one store, requests alternate between them
-	Header     http.Header
-	MaxMessage int
-	Probe      upstream.ProbeOptions
-	Down       func(*downstream.Options)
-	Store      session.Store // nil: in memory
-	Clock      session.Clock // nil: the machine's
-}
-
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-type lossCounter struct {
-	mu      sync.Mutex
-	losses  map[string]int
-	dropped map[string]int
-}
-
-func (c *lossCounter) Loss(what string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.losses[what]++
-}
-
-func (c *lossCounter) Limited(string) {}
-
-func (c *lossCounter) Dropped(what string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.dropped[what]++
-}
-
-func (c *lossCounter) droppedOf(what string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.dropped[what]
-}
-
-func newRig(t testing.TB, serverURL string, o rigOptions) *rig {
-	t.Helper()
-	g := &rig{Store: memory.New(), Log: &logBuffer{}, Losses: &lossCounter{losses: map[string]int{}, dropped: map[string]int{}}}
-	if o.Store != nil {
-		g.Store = o.Store
-	}
-	log := slog.New(slog.NewTextHandler(g.Log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	handles, err := session.NewHandles([][]byte{[]byte("0123456789abcdef0123456789abcdef")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	alt := &alternate{}
-	for range max(o.Runners, 1) {
-		dialer, err := upstream.NewHTTP(upstream.HTTPOptions{MaxMessage: o.MaxMessage, Logger: log,
-			Upstreams: map[string]upstream.HTTPUpstream{"default": {URL: serverURL, Header: o.Header}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		runner, err := session.New(session.Options{
-			Store: g.Store, Dialer: dialer, Handles: handles, Policy: o.Policy, Logger: log, Metrics: g.Losses, Clock: o.Clock,
-			Faces: upstream.NewEras(upstream.EraOptions{Dialer: dialer, Probe: o.Probe}),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { runner.Close(); dialer.Close() })
-		do := downstream.Options{Hub: runner, Loopback: true, Logger: log}
-		if o.Down != nil {
-			o.Down(&do)
-		}
-		srv, err := downstream.New(do)
-		if err != nil {
-			t.Fatal(err)
-		}
-		alt.servers = append(alt.servers, srv)
-		alt.runners = append(alt.runners, runner)
-	}
-	g.Runners = alt.runners
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	hs := &http.Server{Handler: alt, MaxHeaderBytes: 128 << 10, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
-	go hs.Serve(ln)
-	t.Cleanup(func() { hs.Close() })
-	g.URL = "http://" + ln.Addr().String() + "/mcp"
-	return g
-}
 
 // caller is a client that sends what it is told to.
 type caller struct {
 	t       testing.TB
-	g       *rig
+	g       *bridge
 	era     translate.Era
 	http    *http.Client
 	token   string
@@ -151,7 +33,7 @@ type caller struct {
 
 const tasksCaps = `{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
-func newCaller(t testing.TB, g *rig, era translate.Era, token string) *caller {
+func newCaller(t testing.TB, g *bridge, era translate.Era, token string) *caller {
 	t.Helper()
 	c := &caller{t: t, g: g, era: era, token: token, caps: tasksCaps, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
 	t.Cleanup(c.http.CloseIdleConnections)

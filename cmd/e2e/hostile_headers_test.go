@@ -121,7 +121,7 @@ func TestHostileHeaders(t *testing.T) {
 	for _, pair := range pairings {
 		t.Run(pair.name, func(t *testing.T) {
 			target, server := countedPeer(t, pair.server, peers.ServerOptions{})
-			g := newRig(t, target, rigOptions{})
+			g := newRig(t, target, bridgeOptions{})
 			good := newCaller(t, g, pair.client, "")
 			u, _ := url.Parse(g.URL)
 			body := request("7", "tools/call", good.params(`"name":"greet","arguments":{"name":"Ada"}`))

@@ -159,7 +159,7 @@ func TestSafetyS51_HostileServers(t *testing.T) {
 				table[sc.name] = sc.do
 			}
 			server := newScripted(t, pair.server, tools(table))
-			g := newRig(t, server.URL, rigOptions{MaxMessage: 1 << 20})
+			g := newRig(t, server.URL, bridgeOptions{MaxMessage: 1 << 20})
 			evil, good := newCaller(t, g, pair.client, ""), newCaller(t, g, pair.client, "good")
 			for _, sc := range serverCases() {
 				server.Forget()
@@ -222,7 +222,7 @@ func TestHostileServersWithoutEnd(t *testing.T) {
 					left <- "notices"
 				},
 			}))
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			evil, good := newCaller(t, g, pair.client, ""), newCaller(t, g, pair.client, "good")
 			for _, tool := range []string{"silent", "comments", "notices"} {
 				ctx, cancel := context.WithCancel(context.Background())
@@ -328,7 +328,7 @@ func TestHostileHandshakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newScripted(t, translate.Legacy, script)
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			modern := newCaller(t, g, translate.Modern, "")
 			r := modern.tool("ok", "")
 			if len(r.Answers) != 1 && r.Status < 500 || r.Broken != nil {
@@ -394,7 +394,7 @@ func TestHostileTasks(t *testing.T) {
 				}
 				return false
 			})
-			g := newRig(t, server.URL, rigOptions{Policy: session.Policy{PollFloor: 10 * time.Millisecond, PollDefault: 20 * time.Millisecond}})
+			g := newRig(t, server.URL, bridgeOptions{Policy: session.Policy{PollFloor: 10 * time.Millisecond, PollDefault: 20 * time.Millisecond}})
 			evil, good := newCaller(t, g, pair.client, ""), newCaller(t, g, pair.client, "good")
 			for name := range births {
 				augment := ""

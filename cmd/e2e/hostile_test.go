@@ -304,9 +304,9 @@ func TestSafetyS51_HostileInputs(t *testing.T) {
 	for _, pair := range pairings {
 		t.Run(pair.name, func(t *testing.T) {
 			url, server := countedPeer(t, pair.server, peers.ServerOptions{})
-			g := newRig(t, url, rigOptions{})
+			g := newRig(t, url, bridgeOptions{})
 			evil, good := newCaller(t, g, pair.client, "evil"), newCaller(t, g, pair.client, "good")
-			direct := &caller{t: t, g: &rig{URL: url}, http: evil.http}
+			direct := &caller{t: t, g: &bridge{URL: url}, http: evil.http}
 			cases := inputCases(evil)
 			runtime.GC()
 			for i, ic := range cases {

@@ -22,7 +22,7 @@ import (
 func TestLifecycle_RevisionsOfClients(t *testing.T) {
 	for _, pair := range legacyPairs {
 		server := newScripted(t, pair.server, nil)
-		g := newRig(t, server.URL, rigOptions{})
+		g := newRig(t, server.URL, bridgeOptions{})
 		for asked, want := range map[string]string{
 			"2024-11-05": "2024-11-05", "2025-03-26": "2025-03-26", "2025-06-18": "2025-06-18", "2025-11-25": "2025-11-25",
 			"2023-01-01": "2025-11-25", "2026-07-28": "2025-11-25", "2999-01-01": "2025-11-25", "x": "2025-11-25",
@@ -61,7 +61,7 @@ func TestLifecycle_RevisionsOfServers(t *testing.T) {
 				c.Result(`{"protocolVersion":` + quote(version) + `,"serverInfo":{"name":"s","version":"1"},"capabilities":{"tools":{}}}`)
 				return true
 			})
-			c := newCaller(t, newRig(t, server.URL, rigOptions{}), translate.Modern, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), translate.Modern, "")
 			r := c.tool("ok", "")
 			deletes := func() (n int) {
 				for _, up := range server.Requests("") {
@@ -99,7 +99,7 @@ func TestLifecycle_LegacyRefusals(t *testing.T) {
 	for _, pair := range legacyPairs {
 		t.Run(pair.name, func(t *testing.T) {
 			server := newScripted(t, pair.server, nil)
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			c := newCaller(t, g, translate.Legacy, "")
 			list, ping := request("1", "tools/list", "{}"), request("2", "ping", "{}")
 			for _, row := range []struct {
@@ -150,7 +150,7 @@ func TestLifecycle_ModernRefusals(t *testing.T) {
 	for _, pair := range []pairing{pairings[1], pairings[3]} {
 		t.Run(pair.name, func(t *testing.T) {
 			server := newScripted(t, pair.server, nil)
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			c := newCaller(t, g, translate.Modern, "")
 			if r := c.call("server/discover", ""); r.Status != 200 || r.Code() != 0 || !strings.Contains(string(r.answer().Result), `"2026-07-28"`) {
 				t.Errorf("server/discover: %s", r)
@@ -214,7 +214,7 @@ func TestLifecycle_BatchesByTheSessionsRevision(t *testing.T) {
 	const batch = `[{"jsonrpc":"2.0","id":1,"method":"tools/list"},{"jsonrpc":"2.0","id":2,"method":"tools/list"}]`
 	for _, pair := range legacyPairs {
 		server := newScripted(t, pair.server, nil)
-		g := newRig(t, server.URL, rigOptions{})
+		g := newRig(t, server.URL, bridgeOptions{})
 		for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 			for _, header := range []string{"", "2025-03-26", "2025-11-25"} {
 				t.Run(pair.name+" "+version+" header "+header, func(t *testing.T) {
@@ -268,7 +268,7 @@ func TestLifecycle_Ping(t *testing.T) {
 				c.Events(c.Reply(c.text("pinged")))
 				return true
 			})
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			c := newCaller(t, g, pair.client, "")
 			call := c.openTool("pings")
 			if pair.server == translate.Legacy {
@@ -304,7 +304,7 @@ func TestLifecycle_SessionEnds(t *testing.T) {
 			t.Run(pair.name+" "+how, func(t *testing.T) {
 				server := newScripted(t, pair.server, nil)
 				clock := newJumpClock()
-				c := newCaller(t, newRig(t, server.URL, rigOptions{Clock: clock}), translate.Legacy, "")
+				c := newCaller(t, newRig(t, server.URL, bridgeOptions{Clock: clock}), translate.Legacy, "")
 				if how == "expiry" {
 					clock.jump(time.Hour)
 				} else {
@@ -358,7 +358,7 @@ func TestLifecycle_ServerForgotTheSession(t *testing.T) {
 				}
 				return true
 			})
-			c := newCaller(t, newRig(t, server.URL, rigOptions{}), pair.client, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), pair.client, "")
 			if r := c.tool("ok", ""); r.Text() != "fine" {
 				t.Fatal(r)
 			}
@@ -394,7 +394,7 @@ func TestLifecycle_NotAllowed(t *testing.T) {
 		c.W.WriteHeader(405)
 		return true
 	})
-	g := newRig(t, server.URL, rigOptions{})
+	g := newRig(t, server.URL, bridgeOptions{})
 	c := newCaller(t, g, translate.Legacy, "")
 	if get := c.get(""); get.Status != 405 {
 		t.Errorf("GET: %d", get.Status)
@@ -421,7 +421,7 @@ func TestLifecycle_SessionLimitAtOnce(t *testing.T) {
 				return false
 			})
 			const limit = 5
-			g := newRig(t, server.URL, rigOptions{Policy: session.Policy{Sessions: session.Limit{Each: limit}}})
+			g := newRig(t, server.URL, bridgeOptions{Policy: session.Policy{Sessions: session.Limit{Each: limit}}})
 			c := &caller{t: t, g: g, era: translate.Legacy, http: http.DefaultClient}
 			open := func() rawReply {
 				return c.post(c.headers("initialize", ""), `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
@@ -476,7 +476,7 @@ func TestLifecycle_WhatAServerSaysAmiss(t *testing.T) {
 				}
 				return true
 			})
-			c := newCaller(t, newRig(t, server.URL, rigOptions{}), pair.client, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), pair.client, "")
 			if r := c.tool("mumbles", ""); r.Text() != "mumbled" || len(r.Answers) != 1 {
 				t.Errorf("got %s", r)
 			}

@@ -29,7 +29,7 @@ func TestMirroredHeaders_TenThousandTools(t *testing.T) {
 		}
 		return true
 	})
-	c := newCaller(t, newRig(t, server.URL, rigOptions{}), translate.Legacy, "")
+	c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), translate.Legacy, "")
 	if r := c.call("tools/list", ""); strings.Count(string(r.answer().Result), `"name"`) != n {
 		t.Fatalf("the list has %d tools", strings.Count(string(r.answer().Result), `"name"`))
 	}

@@ -23,7 +23,7 @@ func TestSafetyS41_WrongMirrors(t *testing.T) {
 				}
 				return false
 			})
-			c := newCaller(t, newRig(t, server.URL, rigOptions{}), translate.Modern, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), translate.Modern, "")
 			c.call("tools/list", "")
 			send := func(tool string, more http.Header) rawReply {
 				server.Forget()

@@ -200,23 +200,6 @@ func startServer(t testing.TB, p peer) string {
 	return ""
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // clientRun is what a client printed in one scenario.
 type clientRun struct {
 	Lines []string // the steps, then the {"ok":…} line; ids replaced

@@ -43,7 +43,7 @@ func TestResume_StreamsOfASession(t *testing.T) {
 				},
 				"streams": func(c *scriptCall) { c.SSE(c.Reply(c.text("streamed"))) },
 			}))
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			c := newCaller(t, g, translate.Legacy, "")
 			other := newCaller(t, g, translate.Legacy, "")
 			kept := other.openTool("streams")
@@ -97,7 +97,7 @@ func TestResume_BytesOfARunner(t *testing.T) {
 				"small": func(c *scriptCall) { c.SSE(c.Reply(c.text(strings.Repeat("s", 4<<10)))) },
 				"large": func(c *scriptCall) { c.SSE(c.Reply(c.text(strings.Repeat("l", 16<<10)))) },
 			}))
-			g := newRig(t, server.URL, rigOptions{Policy: session.Policy{ResumeBytes: 64 << 10}})
+			g := newRig(t, server.URL, bridgeOptions{Policy: session.Policy{ResumeBytes: 64 << 10}})
 			c := newCaller(t, g, translate.Legacy, "")
 			call := func(tool string) (prime event, id int) {
 				s := c.openTool(tool)

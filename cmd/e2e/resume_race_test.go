@@ -55,7 +55,7 @@ func TestResume_TakenOverUnheard(t *testing.T) {
 			s := newStepper()
 			server := newScripted(t, pair.server, tools(map[string]func(c *scriptCall){"steps": s.run}))
 			store := &lateStore{memory.New(), make(chan struct{})}
-			g := newRig(t, server.URL, rigOptions{Runners: 2, Store: store})
+			g := newRig(t, server.URL, bridgeOptions{Runners: 2, Store: store})
 			c := newCaller(t, g, translate.Legacy, "")
 			first := c.openTool("steps")
 			one := first.want(`"progress":1}`)
@@ -78,7 +78,7 @@ func TestResume_TakenOverUnheard(t *testing.T) {
 // Many connections for one stream, and for a session's own, at once: one of
 // each lives, and what is said after is read once.
 func TestResume_ManyAtOnce(t *testing.T) {
-	eachResume(t, session.Policy{}, func(t *testing.T, g *rig, c *caller, s *stepper) {
+	eachResume(t, session.Policy{}, func(t *testing.T, g *bridge, c *caller, s *stepper) {
 		post := c.openTool("steps")
 		one := post.want(`"progress":1}`)
 		post.leave(g)

@@ -135,7 +135,7 @@ func (s *eventStream) end() {
 }
 
 // leave drops the connection and waits until the proxy has seen it.
-func (s *eventStream) leave(g *rig) {
+func (s *eventStream) leave(g *bridge) {
 	s.t.Helper()
 	s.drop()
 	for range s.events {
@@ -147,7 +147,7 @@ func (s *eventStream) leave(g *rig) {
 }
 
 // away counts the event logs nobody reads.
-func (g *rig) away() (n int) {
+func (g *bridge) away() (n int) {
 	for _, l := range g.logs() {
 		if l.Reader == "" {
 			n++
@@ -161,7 +161,7 @@ type logState struct {
 	Over           bool
 }
 
-func (g *rig) logs() (all []logState) {
+func (g *bridge) logs() (all []logState) {
 	list, _ := g.Store.List(context.Background(), "op/log:", "", 1000)
 	for _, e := range list {
 		var l logState
@@ -202,13 +202,13 @@ func (s *stepper) run(c *scriptCall) {
 var legacyPairs = []pairing{pairings[0], pairings[2]}
 
 // each runs f over the pairs with a legacy client, on one runner and on two.
-func eachResume(t *testing.T, p session.Policy, f func(t *testing.T, g *rig, c *caller, s *stepper)) {
+func eachResume(t *testing.T, p session.Policy, f func(t *testing.T, g *bridge, c *caller, s *stepper)) {
 	for _, pair := range legacyPairs {
 		for runners := 1; runners <= 2; runners++ {
 			t.Run(fmt.Sprintf("%s, runners %d", pair.name, runners), func(t *testing.T) {
 				s := newStepper()
 				server := newScripted(t, pair.server, tools(map[string]func(c *scriptCall){"steps": s.run}))
-				g := newRig(t, server.URL, rigOptions{Runners: runners, Policy: p})
+				g := newRig(t, server.URL, bridgeOptions{Runners: runners, Policy: p})
 				f(t, g, newCaller(t, g, translate.Legacy, ""), s)
 				if n := server.Ran("steps"); n > 1 {
 					t.Errorf("the tool ran %d times", n)
@@ -221,7 +221,7 @@ func eachResume(t *testing.T, p session.Policy, f func(t *testing.T, g *rig, c *
 // A client that lost the reply of a plain call fetches the rest of it: what
 // came while it was away, what comes later, once, in order, to the answer.
 func TestResume_LostReply(t *testing.T) {
-	eachResume(t, session.Policy{}, func(t *testing.T, g *rig, c *caller, s *stepper) {
+	eachResume(t, session.Policy{}, func(t *testing.T, g *bridge, c *caller, s *stepper) {
 		post := c.openTool("steps")
 		prime := <-post.events
 		if prime.ID == "" || prime.Data != "" || prime.Retry == "" {
@@ -278,7 +278,7 @@ func TestResume_LostReply(t *testing.T) {
 
 // S24: an event id opens its own session's stream and no other.
 func TestSafetyS24_ReplayByEventID(t *testing.T) {
-	eachResume(t, session.Policy{}, func(t *testing.T, g *rig, a *caller, s *stepper) {
+	eachResume(t, session.Policy{}, func(t *testing.T, g *bridge, a *caller, s *stepper) {
 		a.token = "a"
 		a.initialize()
 		b, other := newCaller(t, g, translate.Legacy, "b"), newCaller(t, g, translate.Legacy, "a")
@@ -323,7 +323,7 @@ func TestSafetyS24_ReplayByEventID(t *testing.T) {
 // Of two connections to one stream the newer lives, so that each message is
 // read once; what it missed in between is not sent twice.
 func TestResume_NewestConnectionLives(t *testing.T) {
-	eachResume(t, session.Policy{}, func(t *testing.T, g *rig, c *caller, s *stepper) {
+	eachResume(t, session.Policy{}, func(t *testing.T, g *bridge, c *caller, s *stepper) {
 		post := c.openTool("steps")
 		one := post.want(`"progress":1}`)
 		first := c.get(one.ID)
@@ -357,7 +357,7 @@ func TestResume_ReplyNoLongerKept(t *testing.T) {
 		back.end()
 	}
 	t.Run("stayed away", func(t *testing.T) {
-		eachResume(t, session.Policy{ResumeFor: 10 * time.Millisecond}, func(t *testing.T, g *rig, c *caller, s *stepper) {
+		eachResume(t, session.Policy{ResumeFor: 10 * time.Millisecond}, func(t *testing.T, g *bridge, c *caller, s *stepper) {
 			post := c.openTool("steps")
 			one := post.want(`"progress":1}`)
 			post.drop()
@@ -366,7 +366,7 @@ func TestResume_ReplyNoLongerKept(t *testing.T) {
 		})
 	})
 	t.Run("too large", func(t *testing.T) {
-		eachResume(t, session.Policy{ResumeBytes: 1024}, func(t *testing.T, g *rig, c *caller, s *stepper) {
+		eachResume(t, session.Policy{ResumeBytes: 1024}, func(t *testing.T, g *bridge, c *caller, s *stepper) {
 			post := c.openTool("steps")
 			one := post.want(`"progress":1}`)
 			post.leave(g)
@@ -383,7 +383,7 @@ func TestResume_ReplyNoLongerKept(t *testing.T) {
 		})
 	})
 	t.Run("more than the bound of one stream", func(t *testing.T) {
-		eachResume(t, session.Policy{}, func(t *testing.T, g *rig, c *caller, s *stepper) {
+		eachResume(t, session.Policy{}, func(t *testing.T, g *bridge, c *caller, s *stepper) {
 			post := c.openTool("steps")
 			one := post.want(`"progress":1}`)
 			post.leave(g)
@@ -409,7 +409,7 @@ func TestResume_CancelledRequest(t *testing.T) {
 	for runners := 1; runners <= 2; runners++ {
 		s := newStepper()
 		server := newScripted(t, translate.Modern, tools(map[string]func(c *scriptCall){"steps": s.run}))
-		g := newRig(t, server.URL, rigOptions{Runners: runners})
+		g := newRig(t, server.URL, bridgeOptions{Runners: runners})
 		c := newCaller(t, g, translate.Legacy, "")
 		post := c.openTool("steps")
 		prime := <-post.events
@@ -443,7 +443,7 @@ func TestResume_GetStreamThatEnded(t *testing.T) {
 		}
 		return true
 	})
-	g := newRig(t, server.URL, rigOptions{})
+	g := newRig(t, server.URL, bridgeOptions{})
 	c := newCaller(t, g, translate.Legacy, "")
 	get := c.get("")
 	prime := <-get.events

@@ -24,7 +24,7 @@ func TestSafetyS42_EndlessServers(t *testing.T) {
 			}
 			return false
 		})
-		c := newCaller(t, newRig(t, server.URL, rigOptions{}), translate.Modern, "")
+		c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), translate.Modern, "")
 		if r := c.tool("ok", ""); r.Text() != "fine" {
 			t.Errorf("got %s", r)
 		}
@@ -52,7 +52,7 @@ func TestSafetyS42_EndlessServers(t *testing.T) {
 		"nothing":        asks("", ""),
 		"big state":      asks(one, `,"requestState":"`+strings.Repeat("s", 10<<20)+`"`),
 	}))
-	g := newRig(t, server.URL, rigOptions{Policy: session.Policy{RetryAfter: time.Millisecond}})
+	g := newRig(t, server.URL, bridgeOptions{Policy: session.Policy{RetryAfter: time.Millisecond}})
 	c, good := newCaller(t, g, translate.Legacy, ""), newCaller(t, g, translate.Legacy, "good")
 	for _, tool := range []string{"state for ever", "array", "unknown method", "no method", "undeclared", "nothing", "big state", "many keys"} {
 		t.Run(tool, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestSafetyS44_LargeBodiesBesideSmall(t *testing.T) {
 	server := newScripted(t, translate.Modern, tools(map[string]func(c *scriptCall){
 		"large": func(c *scriptCall) { <-hold; c.Result(c.text("stored")) },
 	}))
-	g := newRig(t, server.URL, rigOptions{Down: func(o *downstream.Options) { o.Budget = session.NewBudget(16 << 20) }})
+	g := newRig(t, server.URL, bridgeOptions{Options: func(o *downstream.Options) { o.Budget = session.NewBudget(16 << 20) }})
 	c, good := newCaller(t, g, translate.Modern, ""), newCaller(t, g, translate.Modern, "good")
 	body := `"name":"large","arguments":{"a":"` + strings.Repeat("x", 4<<20) + `"}`
 	replies := make(chan rawReply, 12)
@@ -126,7 +126,7 @@ func TestSafetyS46_SlotlessWaiting(t *testing.T) {
 				c.Wait()
 				return true
 			})
-			g := newRig(t, server.URL, rigOptions{Policy: session.Policy{Streams: session.Limit{Each: 3, All: 5}}})
+			g := newRig(t, server.URL, bridgeOptions{Policy: session.Policy{Streams: session.Limit{Each: 3, All: 5}}})
 			open := func(c *caller) (int, func()) {
 				if pair.client == translate.Legacy {
 					h := c.headers("", "")
@@ -174,7 +174,7 @@ func TestSafetyS48_AbandonedSessions(t *testing.T) {
 		t.Run(era.String()+" server", func(t *testing.T) {
 			server := newScripted(t, era, nil)
 			clock := newJumpClock()
-			g := newRig(t, server.URL, rigOptions{Clock: clock, Policy: session.Policy{Sessions: session.Limit{Each: 20, All: 30}}})
+			g := newRig(t, server.URL, bridgeOptions{Clock: clock, Policy: session.Policy{Sessions: session.Limit{Each: 20, All: 30}}})
 			keys := func() int {
 				list, err := g.Store.List(t.Context(), "", "", 100_000)
 				if err != nil {
@@ -234,7 +234,7 @@ func TestSafetyS50_RetryStorm(t *testing.T) {
 			server := newScripted(t, pair.server, tools(map[string]func(c *scriptCall){
 				"down": func(c *scriptCall) { c.W.WriteHeader(503) },
 			}))
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			callers := make([]*caller, 20)
 			for i := range callers {
 				callers[i] = newCaller(t, g, pair.client, fmt.Sprint("c", i))

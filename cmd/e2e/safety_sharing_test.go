@@ -35,7 +35,7 @@ func TestSafetyS21_SessionTheft(t *testing.T) {
 					}
 				}
 			})
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			a, b := newCaller(t, g, translate.Legacy, "a"), newCaller(t, g, translate.Legacy, "b")
 			get := a.headers("", "")
 			get.Del("Content-Type")
@@ -109,7 +109,7 @@ func TestSafetyS26_ForeignTaskHandles(t *testing.T) {
 		t.Run(pair.name, func(t *testing.T) {
 			url, server := countedPeer(t, pair.server, peers.ServerOptions{})
 			// The route's own credential: all callers are one for the server.
-			g := newRig(t, url, rigOptions{Header: http.Header{"Authorization": {"Bearer route"}}, Policy: session.Policy{SealSameEra: true}})
+			g := newRig(t, url, bridgeOptions{Header: http.Header{"Authorization": {"Bearer route"}}, Policy: session.Policy{SealSameEra: true}})
 			owner := newCaller(t, g, pair.client, "owner")
 			augment := ""
 			if pair.client == translate.Legacy {
@@ -202,7 +202,7 @@ func TestSafetyS27_SharedUpstreamCredential(t *testing.T) {
 		return true
 	})
 	for _, sealed := range []bool{true, false} {
-		g := newRig(t, server.URL, rigOptions{Policy: session.Policy{SealSameEra: sealed}})
+		g := newRig(t, server.URL, bridgeOptions{Policy: session.Policy{SealSameEra: sealed}})
 		a, b := newCaller(t, g, translate.Modern, "a"), newCaller(t, g, translate.Modern, "b")
 		var asks struct{ RequestState, NextCursor string }
 		_ = json.Unmarshal(a.tool("asks", "").answer().Result, &asks)
@@ -237,7 +237,7 @@ func TestSafetyS27_SharedUpstreamCredential(t *testing.T) {
 // S28: of equal retries over two runners one resumes the call, which runs once.
 func TestSafetyS28_SingleUseRaced(t *testing.T) {
 	server := peers.NewLegacyServer(peers.ServerOptions{})
-	g := newRig(t, startPeer(t, server), rigOptions{Runners: 2})
+	g := newRig(t, startPeer(t, server), bridgeOptions{Runners: 2})
 	c := newCaller(t, g, translate.Modern, "a")
 	for round := range 3 {
 		var a asked
@@ -289,7 +289,7 @@ func TestSafetyS30_AnswersOfOthers(t *testing.T) {
 					c.SSE(`{"jsonrpc":"2.0","id":100,"result":`+c.text("stolen")+`}`, `{"jsonrpc":"2.0","id":1,"result":`+c.text("stolen")+`}`, `{"jsonrpc":"2.0","id":2,"result":`+c.text("stolen")+`}`)
 				},
 			}))
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			a, b := newCaller(t, g, pair.client, "a"), newCaller(t, g, pair.client, "b")
 			done := make(chan rawReply, 1)
 			go func() { done <- a.send("100", "tools/call", a.params(`"name":"waits","arguments":{}`)) }()
@@ -321,7 +321,7 @@ func TestSafetyS31_NoCacheAcrossUsers(t *testing.T) {
 				c.Result(`{"resultType":"complete","ttlMs":3600000,"cacheScope":"public","tools":[{"name":"of-` + who + `","inputSchema":{"type":"object"}}]}`)
 				return true
 			})
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			for _, who := range []string{"a", "b", "a"} {
 				c := newCaller(t, g, pair.client, who)
 				if r := c.call("tools/list", ""); !strings.Contains(string(r.Body), `"of-`+who+`"`) {

@@ -18,7 +18,7 @@ func TestSafetyS9_OneRequestWithOurOwnLength(t *testing.T) {
 	for _, pair := range pairings {
 		t.Run(pair.name, func(t *testing.T) {
 			server := newScripted(t, pair.server, nil)
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			c := newCaller(t, g, pair.client, "")
 			c.tool("ok", "")
 			server.Forget()
@@ -53,7 +53,7 @@ func TestSafetyS11_HeadersThatGoUp(t *testing.T) {
 	for _, pair := range pairings {
 		t.Run(pair.name, func(t *testing.T) {
 			server := newScripted(t, pair.server, nil)
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			c := newCaller(t, g, pair.client, "secret-a")
 			h := c.headers("tools/call", "ok")
 			for name, v := range map[string]string{"Cookie": "a=b", "Proxy-Authorization": "Basic eA==", "Forwarded": "for=1.2.3.4", "X-Forwarded-For": "1.2.3.4", "X-Real-Ip": "1.2.3.4",
@@ -95,7 +95,7 @@ func TestSafetyS15_RoutesOwnCredential(t *testing.T) {
 	for _, pair := range pairings {
 		t.Run(pair.name, func(t *testing.T) {
 			server := newScripted(t, pair.server, nil)
-			g := newRig(t, server.URL, rigOptions{Header: http.Header{"Authorization": {"Bearer route"}}, Policy: session.Policy{SealSameEra: true}})
+			g := newRig(t, server.URL, bridgeOptions{Header: http.Header{"Authorization": {"Bearer route"}}, Policy: session.Policy{SealSameEra: true}})
 			c := newCaller(t, g, pair.client, "mine")
 			if r := c.tool("ok", ""); r.Text() != "fine" {
 				t.Fatal(r)
@@ -127,7 +127,7 @@ func TestSafetyS18_RedirectsAcrossOrigins(t *testing.T) {
 					c.Result(c.text("moved"))
 				},
 			}))
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			c := newCaller(t, g, pair.client, "secret")
 			for _, tool := range []string{"port", "scheme", "see-other", "user"} {
 				if r := c.tool(tool, ""); r.Status != 502 || r.Code() != -32603 || len(r.Answers) != 1 {
@@ -147,7 +147,7 @@ func TestSafetyS18_RedirectsAcrossOrigins(t *testing.T) {
 // S40: what a client puts into mirrored members cannot leave its header.
 func TestSafetyS40_MirroredMembers(t *testing.T) {
 	server := newScripted(t, translate.Modern, nil)
-	g := newRig(t, server.URL, rigOptions{})
+	g := newRig(t, server.URL, bridgeOptions{})
 	c := newCaller(t, g, translate.Legacy, "a")
 	for _, name := range []string{"x\r\nAuthorization: Bearer y", "é", " x ", "=?base64?x?=", "\x00", "a\tb", strings.Repeat("n", 6000)} {
 		server.Forget()
@@ -191,7 +191,7 @@ func TestSafetyS43_SchemasAreData(t *testing.T) {
 				c.Result(c.complete(`"tools":[{"name":"ok","inputSchema":` + schema + `,"outputSchema":` + schema + `}]`))
 				return true
 			})
-			c := newCaller(t, newRig(t, server.URL, rigOptions{}), pair.client, "")
+			c := newCaller(t, newRig(t, server.URL, bridgeOptions{}), pair.client, "")
 			r := c.call("tools/list", "")
 			if strings.Count(string(r.Body), schema) != 2 {
 				t.Errorf("schemas changed: %.300s", r)
@@ -220,7 +220,7 @@ func TestSafetyS56_ErrorsTellLittle(t *testing.T) {
 				}
 				return down
 			})
-			g := newRig(t, server.URL, rigOptions{Header: http.Header{"X-Api-Key": {"route-secret"}}})
+			g := newRig(t, server.URL, bridgeOptions{Header: http.Header{"X-Api-Key": {"route-secret"}}})
 			c := newCaller(t, g, pair.client, "mine")
 			c.tool("ok", "")
 			mu.Lock()
@@ -246,7 +246,7 @@ func TestSafetyS56_ErrorsTellLittle(t *testing.T) {
 
 // newRigCaller is a caller before a server that may not be there.
 func newRigCaller(t *testing.T, url string, era translate.Era) *caller {
-	c := &caller{t: t, g: newRig(t, url, rigOptions{}), era: era, http: http.DefaultClient, caps: tasksCaps}
+	c := &caller{t: t, g: newRig(t, url, bridgeOptions{}), era: era, http: http.DefaultClient, caps: tasksCaps}
 	if era == translate.Legacy {
 		r := c.post(c.headers("", ""), `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`)
 		if r.Status < 500 || slices.Contains(r.Header["Www-Authenticate"], "x") {

@@ -153,25 +153,30 @@ type scaleBridge struct {
 	ids   atomic.Int64
 }
 
+// newScaleBridge has caches so small that tasks are forgotten.
 func newScaleBridge(t testing.TB, s *scaleServer, era translate.Era, policy session.Policy) *scaleBridge {
-	store := memory.New()
-	handles, err := session.NewHandles([][]byte{[]byte("0123456789abcdef0123456789abcdef")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Helper()
+	return newFunctionBridge(t, s, era, session.Options{Policy: policy, Snapshots: session.NewSnapshots(64, 0)}, downstream.Options{})
+}
+
+// newFunctionBridge fills in what the options have no say in.
+func newFunctionBridge(t testing.TB, s *scaleServer, era translate.Era, up session.Options, down downstream.Options) *scaleBridge {
+	t.Helper()
 	face := scaleFaces{Era: era, Version: translate.LatestLegacy}
 	if era == translate.Modern {
 		face = scaleFaces{Era: era, Version: translate.LatestModern, Tasks: true}
 	}
-	r, err := session.New(session.Options{Store: store, Dialer: s, Faces: face, Handles: handles, Policy: policy, Snapshots: session.NewSnapshots(64, 0)})
+	up.Store, up.Dialer, up.Faces, up.Handles = memory.New(), s, face, testHandles(t)
+	r, err := session.New(up)
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := downstream.New(downstream.Options{Hub: r, Loopback: true})
+	down.Hub, down.Loopback = r, true
+	srv, err := downstream.New(down)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scaleBridge{t: t, srv: srv, r: r, store: store}
+	return &scaleBridge{t: t, srv: srv, r: r, store: up.Store}
 }
 
 func (b *scaleBridge) close() { b.r.Close() }

@@ -14,7 +14,7 @@ import (
 )
 
 // ops counts the operations of a kind that are kept.
-func (g *rig) ops(kind string) int {
+func (g *bridge) ops(kind string) int {
 	list, _ := g.Store.List(context.Background(), "op/"+kind+":", "", 100_000)
 	return len(list)
 }
@@ -24,7 +24,7 @@ func TestSessionCalls_OneIDAtOnce(t *testing.T) {
 	for _, pair := range pairings {
 		t.Run(pair.name, func(t *testing.T) {
 			server := newScripted(t, pair.server, nil)
-			g := newRig(t, server.URL, rigOptions{})
+			g := newRig(t, server.URL, bridgeOptions{})
 			c := newCaller(t, g, pair.client, "")
 			for round := range 20 {
 				var wg sync.WaitGroup
@@ -54,7 +54,7 @@ func TestSessionCalls_SessionEndsUnderCalls(t *testing.T) {
 					c.Wait()
 				}}))
 				clock := newJumpClock()
-				g := newRig(t, server.URL, rigOptions{Clock: clock})
+				g := newRig(t, server.URL, bridgeOptions{Clock: clock})
 				c := newCaller(t, g, translate.Legacy, "")
 				_, _, leave := c.stream("POST", c.headers("tools/call", "slow"), request("5", "tools/call", c.params(`"name":"slow","arguments":{}`)))
 				defer leave()
@@ -94,7 +94,7 @@ func TestSessionCalls_InitializeNobodyWaitsFor(t *testing.T) {
 				c.Wait()
 				return true
 			})
-			g := newRig(t, server.URL, rigOptions{Policy: session.Policy{SessionIdle: 6 * time.Second, Sessions: session.Limit{Each: 3, All: 3}}})
+			g := newRig(t, server.URL, bridgeOptions{Policy: session.Policy{SessionIdle: 6 * time.Second, Sessions: session.Limit{Each: 3, All: 3}}})
 			_ = newCaller(t, g, translate.Legacy, "") // the era is known now
 			hang.Store(true)
 			for range 2 {

@@ -15,7 +15,6 @@ import (
 
 	"taskbridge/downstream"
 	"taskbridge/session"
-	"taskbridge/session/memory"
 	"taskbridge/translate"
 )
 
@@ -376,23 +375,11 @@ func playTenancy(t *testing.T, pair pairing) {
 	t.Logf("%d attacks", tried)
 }
 
+// newTenancyBridge seals every handle and forgets nothing while a test runs.
 func newTenancyBridge(t *testing.T, s *scaleServer, era translate.Era) *scaleBridge {
-	store := memory.New()
-	handles, err := session.NewHandles([][]byte{[]byte("0123456789abcdef0123456789abcdef")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	face := scaleFaces{Era: era, Version: translate.LatestLegacy}
-	if era == translate.Modern {
-		face = scaleFaces{Era: era, Version: translate.LatestModern, Tasks: true}
-	}
-	r, err := session.New(session.Options{Store: store, Dialer: s, Faces: face, Handles: handles, Policy: session.Policy{SealSameEra: true, ParkFor: 100 * time.Hour, SessionIdle: 100 * time.Hour, ResumeFor: 100 * time.Hour}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := downstream.New(downstream.Options{Hub: r, Loopback: true, SSEPath: "/sse", Limits: downstream.Limits{IdleTimeout: 100 * time.Hour}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &scaleBridge{t: t, srv: srv, r: r, store: store}
+	t.Helper()
+	const long = 100 * time.Hour
+	return newFunctionBridge(t, s, era,
+		session.Options{Policy: session.Policy{SealSameEra: true, ParkFor: long, SessionIdle: long, ResumeFor: long}},
+		downstream.Options{SSEPath: "/sse", Limits: downstream.Limits{IdleTimeout: long}})
 }
