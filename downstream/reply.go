@@ -64,7 +64,12 @@ func (x *exchange) answer(src source) {
 		var err error
 		switch {
 		case ok:
-			if err = x.put(out); err == nil && out.Final {
+			if x.opens && out.Final {
+				err = x.greet(src, out)
+			} else {
+				err = x.put(out)
+			}
+			if err == nil && out.Final {
 				return
 			}
 			if err == nil && x.expired() { // it may never be silent
@@ -96,6 +101,22 @@ func (x *exchange) answer(src source) {
 			wait.Reset(x.within(x.s.o.Limits.Silence))
 		}
 	}
+}
+
+// greet puts the answer to initialize, and says where its client was gone by
+// then: the session it names would stay until it was idle for long, with nobody
+// who knows it. What net/http holds back until the handler returns would fail
+// unseen, so it goes out here.
+func (x *exchange) greet(src source, out session.Out) error {
+	left := x.r.Context().Err() != nil
+	err := x.put(out)
+	if err == nil {
+		err = x.rc.Flush()
+	}
+	if s, ok := src.(interface{ Lost() }); ok && (left || err != nil) {
+		s.Lost()
+	}
+	return err
 }
 
 func closed(c <-chan struct{}) bool {
@@ -134,7 +155,7 @@ func (x *exchange) plain(status int, header http.Header, raw []byte) error {
 	x.copyHeader(header)
 	if raw != nil {
 		h["Content-Type"] = valJSON
-		if len(raw) >= ownLength {
+		if len(raw) >= ownLength || x.opens { // that one is flushed
 			h["Content-Length"] = []string{strconv.Itoa(len(raw))}
 		}
 	}

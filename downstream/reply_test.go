@@ -3,9 +3,11 @@ package downstream
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -292,4 +294,64 @@ func TestLostReply(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+// deafWriter is the way to a client that is gone: what is written may seem to
+// work, as with a small reply in a buffer.
+type deafWriter struct {
+	*httptest.ResponseRecorder
+	write, flush error
+}
+
+func (w deafWriter) Write(p []byte) (int, error) {
+	if w.write != nil {
+		return 0, w.write
+	}
+	return w.ResponseRecorder.Write(p)
+}
+
+func (w deafWriter) FlushError() error { return w.flush }
+
+// The hub hears whether the answer to initialize reached its client, whatever
+// shows that it did not.
+func TestInitializeUnheard(t *testing.T) {
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	away := errors.New("connection reset by peer")
+	for _, tt := range []struct {
+		name         string
+		lines        []string
+		write, flush error
+		left         bool // the connection was closed before the answer came
+		unheard      bool
+	}{
+		{name: "there"},
+		{name: "there, as an event", lines: []string{"Accept: text/event-stream"}},
+		{name: "left", left: true, unheard: true},
+		{name: "cut while it is written", write: away, unheard: true},
+		{name: "cut when it is flushed", flush: away, unheard: true},
+		{name: "an event that is cut", lines: []string{"Accept: text/event-stream"}, flush: away, unheard: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			hub := &fakeHub{}
+			hub.on = func(in session.Inbound, s *session.ClientStream) {
+				s.Send(session.Out{Raw: result("1"), Final: true, Header: http.Header{"Mcp-Session-Id": {"s-1"}}})
+			}
+			server, err := New(Options{Hub: hub, Loopback: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			if tt.left {
+				leave()
+			}
+			q := req("POST", initialize, tt.lines...).WithContext(ctx)
+			q.RemoteAddr = "127.0.0.1:50000"
+			w := deafWriter{httptest.NewRecorder(), tt.write, tt.flush}
+			server.ServeHTTP(w, q)
+			if got := hub.live[0].Unheard(); got != tt.unheard {
+				t.Errorf("unheard %v, want %v; %d %v", got, tt.unheard, w.Code, w.Header())
+			}
+		})
+	}
 }

@@ -63,6 +63,9 @@ type ClientStream struct {
 	guest string
 	// edit changes a response on its way, for a Route; set before anything is sent.
 	edit func(raw []byte) []byte
+	// opens: what it is answered with opens a session, which is nobody's where
+	// the client does not hear of it; set before anything is sent.
+	opens bool
 	// home is the runner whose operations answer.
 	home atomic.Pointer[Runner]
 
@@ -72,6 +75,7 @@ type ClientStream struct {
 	max    int
 	ended  bool          // nothing more is taken: Final was queued, or a bound was passed
 	final  bool          // an operation sent Final itself
+	heard  bool          // the reader has taken that, and has not said that it is lost
 	gone   bool          // reader left
 	signal chan struct{} // something was queued
 	room   chan struct{} // something was taken
@@ -286,6 +290,7 @@ func (s *ClientStream) take() (o Out, ok, over bool) {
 	s.queue[0] = Out{}
 	s.queue = s.queue[1:]
 	s.bytes -= len(o.Raw)
+	s.heard = o.Final && s.final
 	notify(s.room)
 	return o, true, false
 }
@@ -322,6 +327,21 @@ func (s *ClientStream) Gone() {
 	if !was && f != nil {
 		f()
 	}
+}
+
+// Lost says that the final Out was taken and did not reach the client. It is
+// called before Gone.
+func (s *ClientStream) Lost() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = false
+}
+
+// Unheard says whether the reader has left without the final Out.
+func (s *ClientStream) Unheard() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone && !s.heard
 }
 
 // finished says whether the final Out was queued, so that nobody needs to

@@ -89,6 +89,11 @@ func (s *legacySession) step(x *Exec, ev Event) {
 	case EvServerEnd:
 		s.serverEnd(x, ev)
 	case EvClientGone:
+		if ev.Name == "unheard" && s.Phase == sessionReady {
+			s.end(x, false) // nobody has its id
+			x.Do(Done{})
+			return
+		}
 		for i, id := range s.Gets {
 			if id == ev.Label {
 				s.Gets = append(s.Gets[:i], s.Gets[i+1:]...)

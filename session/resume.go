@@ -264,7 +264,12 @@ func (r *Runner) gone(s *ClientStream) {
 	case a.follows != "":
 		a.stop()
 		r.deliver(logOp(a.follows), Event{Kind: EvOp, Name: "away", Data: []byte(s.ID)})
-	case a.op == "" || s.finished():
+	case a.op == "":
+	case s.opens:
+		if s.Unheard() {
+			r.deliver(a.op, Event{Kind: EvClientGone, Label: s.ID, Name: "unheard"})
+		}
+	case s.finished():
 	case s.away() && r.mayReturn(s):
 		r.deliver(logOp(s.ID), Event{Kind: EvOp, Name: "away", Data: []byte(s.ID)})
 	default:

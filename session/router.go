@@ -169,6 +169,7 @@ func (r *Runner) openSession(ctx context.Context, in Inbound, s *ClientStream) {
 		return
 	}
 	s.seen.up(face)
+	s.opens = true
 	id, guest := r.token(18), []byte(nil)
 	if in.guest != nil {
 		id, guest = in.guest.session, []byte(in.guest.mark)
