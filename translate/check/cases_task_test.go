@@ -1,5 +1,17 @@
 package check
 
+// at is a legacy task as it was at a time.
+func at(status, clock string) string {
+	return replaced(legacyStatus(status), `lastUpdatedAt":"2026-11-30T10:00:00Z`, `lastUpdatedAt":"2026-11-30T`+clock+`Z`)
+}
+
+// endedAt is a legacy task whose end was told on a stream of its own.
+func endedAt(clock string) string {
+	return legacyTask + `
+> c.2 {"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"t1"}}
+< c.2 {"jsonrpc":"2.0","id":2,"result":{` + at("completed", clock) + `}}`
+}
+
 // taskCases are the rules of tasks, of both eras.
 var taskCases = []ruleCase{
 	{"task/unasked", opened + `
@@ -28,6 +40,13 @@ var taskCases = []ruleCase{
 < s2 200 Content-Type=application/json {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete",` + modernStatus("cancelled") + `,$I}}` + get2 + `
 < s3 200 Content-Type=application/json {"jsonrpc":"2.0","id":3,"result":{"resultType":"complete",$W,$I}}`, modernTask + get1 + `
 < s2 200 Content-Type=application/json {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete",` + modernStatus("cancelled") + `,$I}}`},
+	{"task/told-late", endedAt("10:00:02") + `
+< - {"jsonrpc":"2.0","method":"notifications/tasks/status","params":{` + at("working", "10:00:02") + `}}`, endedAt("10:00:02") + `
+< - {"jsonrpc":"2.0","method":"notifications/tasks/status","params":{` + at("completed", "10:00:02") + `}}`},
+	{"task/terminal-changed", endedAt("10:00:02") + `
+< - {"jsonrpc":"2.0","method":"notifications/tasks/status","params":{` + at("working", "10:00:03") + `}}`, endedAt("10:00:02")},
+	{"task/terminal-changed", endedAt("10:00:02") + `
+< c.2 {"jsonrpc":"2.0","method":"notifications/tasks/status","params":{` + at("working", "10:00:01") + `}}`, endedAt("10:00:02")},
 	{"task/other-id", legacyTask + `
 > - {"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"t1"}}
 < - {"jsonrpc":"2.0","id":2,"result":{` + replaced(taskText, "t1", "t2") + `}}`, legacyTask},

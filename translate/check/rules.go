@@ -180,6 +180,7 @@ var rules = []Rule{
 	{ID: "task/created-status", Severity: Error, Says: "a task begins as working", Legacy: old + "basic/utilities/tasks#task-status-lifecycle"},
 	{ID: "task/id-reused", Severity: Error, Says: "a task's id is new", Legacy: old + "basic/utilities/tasks#task-id-requirements", Modern: "tasks#task-creation"},
 	{ID: "task/terminal-changed", Severity: Error, Says: "a terminal status never changes", Legacy: old + "basic/utilities/tasks#task-status-lifecycle", Modern: "tasks#task-status"},
+	{ID: "task/told-late", Severity: Note, Says: "a status notification comes before the end it was sent before", Legacy: old + "basic/utilities/tasks#task-status-notification", Modern: "tasks#task-status-notifications"},
 	{ID: "task/other-id", Severity: Error, Says: "the task shown is the one asked for", Legacy: old + "basic/utilities/tasks#getting-tasks", Modern: "tasks#response"},
 	{ID: "task/payload", Severity: Error, Says: "result, error and inputRequests stand exactly at completed, failed and input_required", Modern: "tasks#task-status"},
 	{ID: "task/key-reused", Severity: Error, Says: "a key of inputRequests means one request for the task's life", Modern: "tasks#task-update-requests"},

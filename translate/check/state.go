@@ -188,8 +188,9 @@ type task struct {
 	line       int
 	modern     bool
 	status     string
-	terminal   int    // line where it was first seen to have ended
-	stream     uint64 // that told so
+	terminal   int       // line where it was first seen to have ended
+	stream     uint64    // that told so
+	ended      time.Time // its lastUpdatedAt then, zero where it had none
 	created    uint64
 	createdAt  time.Time
 	ttl        time.Duration // -1: none

@@ -244,19 +244,41 @@ func (c *Checker) observe(ev *event, id string, v jsonrpc.Value, asked int) *tas
 	switch {
 	case t.terminal > 0 && status != "" && status != t.status:
 		if later {
-			c.findSee(ev, t.terminal, "task/terminal-changed", "the task had ended as %s and is now %s", t.status, clip(status))
+			id := "task/terminal-changed"
+			if asked == 0 && t.stream != hash(ev.r.Stream) && toldLate(t, v) {
+				id = "task/told-late"
+			}
+			c.findSee(ev, t.terminal, id, "the task had ended as %s and is now %s", t.status, clip(status))
 		}
 	case t.resultLine > 0 && asked > t.resultLine && status != "" && !translate.Terminal(status):
 		c.findSee(ev, t.resultLine, "task/result-early", "tasks/result was answered, and the task is %s", clip(status))
 	default:
 		t.status = clip(status)
 		if t.terminal == 0 && translate.Terminal(status) {
-			t.terminal, t.stream = ev.r.Line, hash(ev.r.Stream)
+			t.terminal, t.stream, t.ended = ev.r.Line, hash(ev.r.Stream), updatedAt(v)
 		}
 	}
 	c.times(ev, t, v)
 	c.inTask(ev, t, v, status)
 	return t
+}
+
+// toldLate says whether by its own time a state is none that came after the
+// task's end. A proxy that puts several HTTP streams on one connection cannot know
+// their order (2025-11-25 basic/transports, sending messages to the server).
+func toldLate(t *task, v jsonrpc.Value) bool {
+	at := updatedAt(v)
+	return !at.IsZero() && !at.After(t.ended)
+}
+
+// updatedAt is zero where it is no time.
+func updatedAt(v jsonrpc.Value) time.Time {
+	text, _ := v.Get("lastUpdatedAt").Str()
+	at, err := isoTime(text)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 // times: createdAt, lastUpdatedAt and ttl.
