@@ -123,6 +123,10 @@ func TestSafetyS26_ForeignTaskHandles(t *testing.T) {
 			if r := owner.call("tasks/get", `"taskId":`+quote(handle)); r.field("status") != "working" {
 				t.Fatalf("owner: %s", r)
 			}
+			if pair.client == translate.Modern && pair.server == translate.Legacy {
+				// The owner's questions would come there: no thief asked for it.
+				eventually(t, "the owner's tasks/result", func() bool { return len(server.Requests("tasks/result")) > 0 })
+			}
 			unknown := handle[:len(handle)-8] + "AAAAAAAA"
 			methods := []string{"tasks/get", "tasks/cancel", "tasks/result"}
 			if pair.client == translate.Modern {

@@ -41,8 +41,8 @@ func TestWebSocket_SDKClient(t *testing.T) {
 			for _, scenario := range socketScenarios {
 				want := runClient(t, legacyClient, b.URL, scenario)
 				got := runClient(t, socketClient, "ws"+strings.TrimPrefix(b.URL, "http"), scenario)
-				if got.String() != want.String() || !got.OK {
-					t.Errorf("%s\nover WebSocket:\n%s\nover HTTP:\n%s", scenario, got, want)
+				if d := differ(steady(got.Lines), steady(want.Lines)); d != "" || !got.OK {
+					t.Errorf("%s: %s\nover WebSocket:\n%s\nover HTTP:\n%s", scenario, d, got, want)
 				}
 			}
 		})
@@ -62,8 +62,8 @@ func TestWebSocket_Supergateway(t *testing.T) {
 	for _, scenario := range []string{"list", "greet", "unknown-tool", "task", "task-result", "unknown-task", "failing"} {
 		want := runClient(t, legacyClient, direct, scenario)
 		got := runClient(t, legacyClient, "stdio:"+string(command), scenario)
-		if got.String() != want.String() || !got.OK {
-			t.Errorf("%s\nthrough it:\n%s\ndirectly:\n%s", scenario, got, want)
+		if d := differ(steady(got.Lines), steady(want.Lines)); d != "" || !got.OK {
+			t.Errorf("%s: %s\nthrough it:\n%s\ndirectly:\n%s", scenario, d, got, want)
 		}
 	}
 	if got := runClient(t, modernClient, "stdio:"+string(command), "greet"); !got.OK {

@@ -4,7 +4,7 @@
 // node ext-legacy-client.mjs URL SCENARIO [--header 'Name: value']… [--task ID] [--seconds N]
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { createApplicationInputHandler, createTaskSessionFromClient } from '@modelcontextprotocol/ext-tasks/client';
-import { errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, textOf } from './lib.mjs';
+import { errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, textOf, told } from './lib.mjs';
 
 const RELATED = 'io.modelcontextprotocol/related-task';
 const terminal = status => ['completed', 'failed', 'cancelled'].includes(status);
@@ -109,6 +109,7 @@ const scenarios = {
   task: () => drive('slow_compute', { seconds: 2, label: 'x' }),
   async notified() {
     const { client } = await drive('slow_compute', { seconds: 2, label: 'n' });
+    await told(() => client.seen);
     step('notified', { statuses: client.seen });
   },
   /** The controller's result: by the word of the package polled, then fetched. */

@@ -19,7 +19,7 @@ import {
   TaskStatusNotificationSchema,
   ToolListChangedNotificationSchema
 } from '@modelcontextprotocol/sdk/types.js';
-import { commandOf, errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, textOf } from './lib.mjs';
+import { commandOf, errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, textOf, told } from './lib.mjs';
 
 const RELATED = 'io.modelcontextprotocol/related-task';
 const terminal = status => ['completed', 'failed', 'cancelled'].includes(status);
@@ -189,6 +189,7 @@ const scenarios = {
     const end = await poll(client, task);
     step('polled', { statuses: end.statuses, messages: end.messages });
     printResult('result', await result(client, task.taskId), task.taskId);
+    await told(() => client.seen.statuses);
     step('notified', { statuses: client.seen.statuses });
   },
   /** tasks/result at once: it has to block until the end. */

@@ -93,6 +93,12 @@ export const sleep = (ms, signal) =>
     signal?.addEventListener('abort', done);
   });
 
+/** Waits for a task's end among what statuses() gives: notifications come beside
+ *  the answers. A server need not send any (2025-11-25 tasks, task status notification). */
+export async function told(statuses) {
+  for (let i = 0; i < 60 && !['completed', 'failed', 'cancelled'].includes(statuses().at(-1)); i++) await sleep(50);
+}
+
 export const text = value => ({ content: [{ type: 'text', text: String(value) }] });
 export const textOf = result => (result?.content ?? []).map(block => block.text ?? `[${block.type}]`).join('\n');
 
