@@ -404,7 +404,7 @@ func (r *Runner) eventToken(session, stream string, id []byte) string {
 		id = nil
 	}
 	token := kind + "/" + stream + "/" + base64.RawURLEncoding.EncodeToString(id)
-	return token + "/" + r.handles.MaskText("event", session+"\x00"+token)[:8] + "/"
+	return token + "/" + r.handles.mark("event", session+"\x00"+token)[:8] + "/"
 }
 
 // maxTokenID bounds the request ids that are put into event ids.
@@ -428,6 +428,6 @@ func (r *Runner) parseEventID(session, text string) (eventID, bool) {
 	seq, err2 := strconv.ParseUint(parts[4], 10, 64)
 	e := eventID{stream: parts[1], get: parts[0] == "get", id: id, seq: seq}
 	token := strings.Join(parts[:3], "/")
-	ok := err == nil && err2 == nil && r.handles.MaskText("event", session+"\x00"+token)[:8] == parts[3]
+	ok := err == nil && err2 == nil && r.handles.mark("event", session+"\x00"+token)[:8] == parts[3]
 	return e, ok
 }

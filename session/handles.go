@@ -20,6 +20,8 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // MinStateKey is the least a state key holds, in bytes.
@@ -54,15 +56,24 @@ var sealEncoding = base64.RawURLEncoding.Strict()
 // keys of its own, so one kind never opens as another. Safe for concurrent
 // use.
 type Handles struct {
-	keys  []*handleKey // the first seals, all open
-	mask  []byte
+	ring  atomic.Pointer[keyring]
+	turn  sync.Mutex    // held while the keys change
+	marks []byte        // the secret of mark; it stays
 	plain *plainHandles // nil: things are sealed
 }
 
 type handleKey struct {
 	secret []byte
 	id     [sealKeyID]byte
+	mask   []byte
 	kinds  sync.Map // kind string → *kindKey; kinds come from this program, never from peers
+}
+
+func newHandleKey(secret []byte) *handleKey {
+	k := &handleKey{secret: bytes.Clone(secret)}
+	copy(k.id[:], deriveKey(k.secret, "key id", sealKeyID))
+	k.mask = deriveKey(k.secret, "mask", sha256.Size)
+	return k
 }
 
 type kindKey struct {
@@ -73,19 +84,12 @@ type kindKey struct {
 // NewHandles returns Handles under keys: the first seals, all open. Each has
 // at least MinStateKey bytes.
 func NewHandles(keys [][]byte) (*Handles, error) {
-	if len(keys) == 0 {
-		return nil, errors.New("no state key")
-	}
 	h := &Handles{}
-	for i, k := range keys {
-		if len(k) < MinStateKey {
-			return nil, fmt.Errorf("state key %d has %d bytes, at least %d are needed", i+1, len(k), MinStateKey)
-		}
-		hk := &handleKey{secret: bytes.Clone(k)}
-		copy(hk.id[:], deriveKey(hk.secret, "key id", sealKeyID))
-		h.keys = append(h.keys, hk)
+	h.ring.Store(new(keyring))
+	if err := h.SetKeys(keys, time.Time{}); err != nil {
+		return nil, err
 	}
-	h.mask = deriveKey(h.keys[0].secret, "mask", 32)
+	h.marks = h.ring.Load().keys[0].mask
 	return h, nil
 }
 
@@ -149,7 +153,7 @@ func (h *Handles) SealFor(kind string, p Principal, plaintext []byte) string {
 	if len(sealPrefix)+sealEncoding.EncodedLen(raw) > sealedLimit(kind) {
 		return ""
 	}
-	k := h.keys[0]
+	k := h.ring.Load().keys[0]
 	kk := k.kind(kind)
 	out := make([]byte, 0, raw)
 	out = append(out, k.id[:]...)
@@ -173,7 +177,8 @@ func (h *Handles) OpenFor(kind string, p Principal, s string) ([]byte, bool) {
 	}
 	id, nonce, box := raw[:sealKeyID], raw[sealKeyID:sealKeyID+sealNonce], raw[sealKeyID+sealNonce:]
 	tried := false
-	for _, k := range h.keys {
+	ring := h.ring.Load()
+	for _, k := range ring.all {
 		if !bytes.Equal(id, k.id[:]) {
 			continue
 		}
@@ -184,7 +189,7 @@ func (h *Handles) OpenFor(kind string, p Principal, s string) ([]byte, bool) {
 	}
 	if !tried {
 		// An unknown key costs what a known one does.
-		_, _ = h.keys[0].kind(kind).aead.Open(nil, nonce, box, []byte(p))
+		_, _ = ring.keys[0].kind(kind).aead.Open(nil, nonce, box, []byte(p))
 	}
 	return nil, false
 }
@@ -224,7 +229,8 @@ type TaskRef struct {
 }
 
 // SealTask returns the handle of a task. Equal refs have equal handles while
-// the first key stays; a handle once given is kept, not sealed anew. It is
+// the first key stays; a handle once given is kept, not sealed anew (see
+// handleOf). It is
 // empty when the server's ID is too long to be sealed (about 1400 bytes with
 // upstream and session): then mint an ID and remember the server's.
 func (h *Handles) SealTask(r TaskRef) string {
@@ -267,14 +273,18 @@ func (h *Handles) OpenTask(handle string, p Principal) (TaskRef, bool) {
 }
 
 // Mask is how p is shown in logs, captures and reports: 16 hex characters
-// that only holders of the state key can compute.
+// that only holders of the first state key can compute. It changes with that.
 func (h *Handles) Mask(p Principal) string {
 	return h.MaskText("principal", string(p))
 }
 
 // MaskText is Mask for other texts; equal texts of two kinds look different.
 func (h *Handles) MaskText(kind, s string) string {
-	m := hmac.New(sha256.New, h.mask)
+	return maskText(h.ring.Load().keys[0].mask, kind, s)
+}
+
+func maskText(secret []byte, kind, s string) string {
+	m := hmac.New(sha256.New, secret)
 	m.Write(binary.AppendUvarint(nil, uint64(len(kind))))
 	m.Write([]byte(kind))
 	m.Write([]byte(s))

@@ -5,10 +5,12 @@ import "taskbridge/translate"
 func indexKey(x *Exec, owner Principal, handle string) string {
 	// Newest first: keys sort by falling time.
 	at := uint64(1<<63) - uint64(x.Now.UnixMicro())
-	return indexPrefix(x, owner) + hex16(at) + "-" + x.Handles().MaskText("index", handle)
+	return indexPrefix(x, owner) + hex16(at) + "-" + x.Handles().mark("index", handle)
 }
 
-func indexPrefix(x *Exec, owner Principal) string { return "idx/" + x.Handles().Mask(owner) + "/" }
+func indexPrefix(x *Exec, owner Principal) string {
+	return "idx/" + x.Handles().mark("principal", string(owner)) + "/"
+}
 
 func hex16(n uint64) string {
 	const digits = "0123456789abcdef"

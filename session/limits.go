@@ -19,14 +19,14 @@ func (r *Runner) limitKey(c Caller) string {
 	return r.mask("principal", string(c.Principal))
 }
 
-// mask is Handles.MaskText with the answers of late kept: the same few callers
+// mask is Handles.mark with the answers of late kept: the same few callers
 // come again and again.
 func (r *Runner) mask(kind, text string) string {
 	key := kind + "\x00" + text
 	if m, ok := r.warm.masks.Get(key); ok {
 		return m
 	}
-	m := r.handles.MaskText(kind, text)
+	m := r.handles.mark(kind, text)
 	r.warm.masks.Add(key, m)
 	return m
 }

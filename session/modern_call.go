@@ -99,7 +99,7 @@ func (c *modernCall) Step(x *Exec, ev Event) {
 // told apart lease one each, so that nothing of one reaches another.
 func poolOf(x *Exec, caller Caller, info, caps []byte, lease string) OpID {
 	if caller.Open {
-		return OpID("pool:" + x.Handles().MaskText("lease", lease)) // each once
+		return OpID("pool:" + x.Handles().mark("lease", lease)) // each once
 	}
 	return OpID("pool:" + x.r.mask("pool", x.r.upstream+"\x00"+string(caller.Principal)+"\x00"+string(info)+"\x00"+string(caps)))
 }

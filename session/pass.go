@@ -22,6 +22,7 @@ type passCall struct {
 	Session string    `json:",omitempty"` // our session
 	Owner   Principal `json:",omitempty"`
 	Sealed  bool      `json:",omitempty"` // the client sees handles, of Owner
+	Named   []string  `json:",omitempty"` // handles the client said, where they may be another key's
 	Begun   bool      `json:",omitempty"`
 	Gone    bool      `json:",omitempty"` // the client has left a request, which is no cancel
 	Orphan  bool      `json:",omitempty"` // the session is gone: it is over with the stream
@@ -224,13 +225,13 @@ func (p *passCall) server(x *Exec, ev Event) {
 		learnMarks(x, marksOf(x, p.Bare), page)
 	}
 	if p.Sealed {
-		p.taskNews(x, m)
 		var ok bool
-		if raw, ok = sealIDs(x, m, p.Method, p.Owner); !ok {
+		if raw, ok = sealIDs(x, m, p.Method, p.Owner, p.Named); !ok {
 			x.refuse(p.Stream, p.Era, rawID(p.ID), translate.CondUpstreamBroken, "the server's requestState or cursor is too long", nil)
 			x.Do(Done{})
 			return
 		}
+		p.taskNews(x, m, raw)
 	}
 	if p.Revised && p.Method == "server/discover" && final {
 		if edited, err := jsonrpc.Decode(raw, jsonrpc.Limits{}); err == nil {

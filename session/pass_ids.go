@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -43,6 +44,9 @@ func (p *passCall) opens(x *Exec, ev Event, out *Outgoing) bool {
 		return true
 	}
 	p.Sealed, p.Owner = true, o.owner
+	if x.Handles().several() {
+		p.Named = o.handles[:min(len(o.handles), maxNamed)]
+	}
 	if p.Era == translate.Modern {
 		out.Header = renamed(out.Header, raw)
 	}
@@ -57,6 +61,8 @@ type opener struct {
 	// lax: what is not ours passes as it is.
 	lax    bool
 	opened bool // something was replaced
+	// handles are those of tasks that were.
+	handles []string
 }
 
 func (o *opener) open(m *jsonrpc.Message, method string) ([]byte, translate.Cond, string) {
@@ -69,6 +75,7 @@ func (o *opener) open(m *jsonrpc.Message, method string) ([]byte, translate.Cond
 		case ok && !ref.Minted:
 			e.Replace(v, jsonrpc.Quote(ref.ID))
 			o.opened = true
+			o.handles = append(o.handles, s)
 		case ok || !o.lax && !o.x.bare(o.owner, s):
 			return nil, translate.CondUnknownTask, unknownTask
 		}
@@ -96,9 +103,29 @@ func (x *Exec) ownWord(s string) bool {
 	return x.Policy.SealRoute && !x.Policy.SealSameEra && !x.Handles().IsHandle(s)
 }
 
+// maxNamed bounds the handles that are kept of one message.
+const maxNamed = 16
+
+// handleOf is how its owner knows a task, whatever the first key was when that
+// was said: as it was sealed first, while that is remembered, or by one of
+// named, which the client itself has said.
+func handleOf(x *Exec, owner Principal, id string, named []string) string {
+	if x.Handles().several() {
+		if raw, ok := x.Get(ownKey(x, owner, id)); ok && IsHandle(string(raw)) {
+			return string(raw)
+		}
+		for _, handle := range named {
+			if ref, ok := x.r.openTask(handle, owner); ok && ref.ID == id {
+				return handle
+			}
+		}
+	}
+	return x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, ID: id, Principal: owner})
+}
+
 // sealIDs is the inverse; tasks of others leave a list. It is false for a
 // cursor or state too long to be sealed.
-func sealIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) ([]byte, bool) {
+func sealIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal, named []string) ([]byte, bool) {
 	if m.Method != "" {
 		method = m.Method
 	}
@@ -119,7 +146,7 @@ func sealIDs(x *Exec, m *jsonrpc.Message, method string, owner Principal) ([]byt
 		}
 		// Empty for an id too long to seal: then nobody can use it, which is
 		// better than everybody.
-		e.Replace(v, jsonrpc.Quote(x.Handles().SealTask(TaskRef{Upstream: x.r.upstream, ID: id, Principal: owner})))
+		e.Replace(v, jsonrpc.Quote(handleOf(x, owner, id, named)))
 	}
 	if m.Kind == jsonrpc.Response {
 		for kind, v := range map[string]jsonrpc.Value{x.r.sealed.upCursor: f.Cursor, x.r.sealed.upState: f.State} {
@@ -165,7 +192,7 @@ func sealCursor(x *Exec, raw []byte, method string, owner Principal) []byte {
 	if err != nil || !m.At("result", "nextCursor").Exists() {
 		return raw
 	}
-	if sealed, ok := sealIDs(x, m, method, owner); ok {
+	if sealed, ok := sealIDs(x, m, method, owner, nil); ok {
 		return sealed
 	}
 	e := m.Edit()
@@ -195,16 +222,26 @@ func (o *ownedTask) Step(x *Exec, ev Event) {
 		}
 	default:
 		o.Marked = true
-		x.Do(Put{Key: key, Value: []byte("1")}, Wake{Name: "forget", At: x.Now.Add(x.Policy.TaskKeep)})
-		var ttl int64
-		if json.Unmarshal(ev.Data, &ttl) == nil && ttl > 0 {
-			x.Do(Wake{Name: "ttl", At: x.Now.Add(time.Duration(ttl)*time.Millisecond + x.Policy.TaskGrace)})
+		var mark ownMark
+		if len(ev.Data) > 0 && json.Unmarshal(ev.Data, &mark) != nil {
+			return
+		}
+		x.Do(Put{Key: key, Value: []byte(cmp.Or(mark.Handle, "1"))}, Wake{Name: "forget", At: x.Now.Add(x.Policy.TaskKeep)})
+		if mark.TTL > 0 {
+			x.Do(Wake{Name: "ttl", At: x.Now.Add(time.Duration(mark.TTL)*time.Millisecond + x.Policy.TaskGrace)})
 		}
 	}
 }
 
-// taskNews notes which tasks begin and end in what a server says.
-func (p *passCall) taskNews(x *Exec, m *jsonrpc.Message) {
+// ownMark is what an ownedTask is told of a task that began.
+type ownMark struct {
+	TTL    int64  `json:",omitempty"` // in milliseconds
+	Handle string `json:",omitempty"` // as its client has it
+}
+
+// taskNews notes which tasks begin and end in what a server says, and what the
+// client is told of it.
+func (p *passCall) taskNews(x *Exec, m *jsonrpc.Message, told []byte) {
 	body := m.Result()
 	method := p.Method
 	if m.Method != "" {
@@ -216,7 +253,11 @@ func (p *passCall) taskNews(x *Exec, m *jsonrpc.Message) {
 		if !ok {
 			ttl, _ = translate.Milliseconds(task.Get("ttlMs"))
 		}
-		x.Do(Tell{To: OpID("own:" + ownKey(x, p.Owner, id)), Name: "mark", Data: intRaw(ttl)})
+		mark := ownMark{TTL: ttl}
+		if shown, err := jsonrpc.Decode(told, jsonrpc.Limits{}); err == nil {
+			mark.Handle, _ = translate.TaskOf(shown.Result()).Get("taskId").Str()
+		}
+		x.Do(Tell{To: OpID("own:" + ownKey(x, p.Owner, id)), Name: "mark", Data: mustJSON(mark)})
 		return
 	}
 	if !translate.TaskMethod(method) || m.Kind == jsonrpc.Request {
@@ -237,7 +278,7 @@ func ownKey(x *Exec, owner Principal, id string) string {
 }
 
 func ownedID(h *Handles, owner Principal, id string) string {
-	return h.MaskText("own", string(owner)) + "/" + h.MaskText("own", id)
+	return h.mark("own", string(owner)) + "/" + h.mark("own", id)
 }
 
 // bareKey is of a task whose client knows it by the server's own id, since the

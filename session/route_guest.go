@@ -18,7 +18,7 @@ type guestSession struct{ session, mark string }
 // guestMark marks the ids in a part of a session; without the state key nobody
 // can guess it, a server neither.
 func guestMark(h *Handles, session, upstream string) string {
-	return h.MaskText("guest", session+"\x00"+upstream)
+	return h.mark("guest", session+"\x00"+upstream)
 }
 
 const guestPrefix = "tb-"

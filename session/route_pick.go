@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -34,9 +35,9 @@ func parsePins(pins []Pin) (list []routePin, err error) {
 	return list, nil
 }
 
-func (e *routeEntry) pinned(c chooser, masked string) bool {
+func (e *routeEntry) pinned(c chooser, masks []string) bool {
 	for _, p := range e.pins {
-		if (p.client == "" || p.client == c.client) && p.version.Has(c.version) && (p.principal == "" || p.principal == masked) {
+		if (p.client == "" || p.client == c.client) && p.version.Has(c.version) && (p.principal == "" || slices.Contains(masks, p.principal)) {
 			return true
 		}
 	}
@@ -63,13 +64,13 @@ func (rt *Route) choose(t *routeTable, c chooser) *member {
 // drains is no choice, one that is ejected only where nothing else is left. Nil:
 // there is none.
 func (rt *Route) pick(t *routeTable, c chooser) *member {
-	masked := ""
+	var masks []string
 	if t.pinsPrincipals && c.principal != "" {
-		masked = rt.handles.Mask(c.principal)
+		masks = rt.handles.masks(c.principal)
 	}
 	now := rt.clock.Now()
 	if m := t.best(c.key, func(e *routeEntry) float64 {
-		if e.out(now, true) || !e.pinned(c, masked) {
+		if e.out(now, true) || !e.pinned(c, masks) {
 			return 0
 		}
 		return float64(max(e.weight, 1))

@@ -140,7 +140,7 @@ func (r *Runner) hasEvents(session, event string) bool {
 // hasTasks says whether a legacy client of that owner could list a task here.
 func (r *Runner) hasTasks(owner Principal) bool {
 	x := Exec{r: r}
-	return r.has(indexPrefix(&x, owner)) || r.has("own/"+r.handles.MaskText("own", string(owner))+"/")
+	return r.has(indexPrefix(&x, owner)) || r.has("own/"+r.handles.mark("own", string(owner))+"/")
 }
 
 // inFlight says whether a request of a session with that id is under way here.
@@ -161,7 +161,7 @@ func (r *Runner) inFlight(session string, id jsonrpc.ID) (found bool) {
 
 // rememberBare notes that the owner of a task knows it by the server's own id.
 func (r *Runner) rememberBare(owner Principal, id string) {
-	list, err := r.store.List(r.ctx, "bare/"+r.handles.MaskText("own", string(owner))+"/", "", maxBare)
+	list, err := r.store.List(r.ctx, "bare/"+r.handles.mark("own", string(owner))+"/", "", maxBare)
 	if err != nil || len(list) >= maxBare {
 		return // it is looked for each time
 	}

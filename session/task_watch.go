@@ -53,7 +53,9 @@ const (
 	maxWatchTries = 5
 )
 
-func watchOp(x *Exec, as Principal) OpID { return OpID("lwatch:" + x.Handles().Mask(as)) }
+func watchOp(x *Exec, as Principal) OpID {
+	return OpID("lwatch:" + x.Handles().mark("principal", string(as)))
+}
 
 func (w *taskWatch) Step(x *Exec, ev Event) {
 	switch ev.Kind {

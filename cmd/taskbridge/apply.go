@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -47,7 +48,12 @@ func (b *bridge) apply(ctx context.Context, c bridgeConfig) (err error) {
 			return err
 		}
 	}
+	retired := b.handles.Retired()
+	if err := b.changeKeys(ctx, &c); err != nil {
+		return fmt.Errorf("state-keys: %w", err)
+	}
 	b.commit(c, routes, who)
+	b.watchKeys(retired)
 	return nil
 }
 

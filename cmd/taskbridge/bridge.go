@@ -44,7 +44,8 @@ type bridge struct {
 
 	doors []*door // none with stdio
 
-	changing sync.Mutex // held while a configuration is put to work
+	changing   sync.Mutex // held while a configuration is put to work
+	forgetting bool       // keys that were taken out are watched; under changing
 
 	mu      sync.Mutex // protects the fields below
 	config  bridgeConfig
@@ -88,7 +89,7 @@ func newBridge(ctx context.Context, c bridgeConfig) (*bridge, error) {
 }
 
 func (b *bridge) wire(ctx context.Context, c bridgeConfig) (err error) {
-	if b.handles, err = stateHandles(ctx, b.store, c.stateKeys); err != nil {
+	if b.handles, err = newHandles(ctx, b.store, c.stateKeys); err != nil {
 		return err
 	}
 	b.process = session.NewProcess(nil)
@@ -121,17 +122,6 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) (err error) {
 		b.metrics.watchKeys(b.callers)
 	}
 	return b.apply(ctx, c)
-}
-
-func stateHandles(ctx context.Context, st session.Store, keys [][]byte) (*session.Handles, error) {
-	if len(keys) == 0 {
-		key, err := session.RandomStateKey(ctx, st)
-		if err != nil {
-			return nil, err
-		}
-		keys = [][]byte{key}
-	}
-	return session.NewHandles(keys)
 }
 
 // callers are the keys of callers' tokens, nil if none are verified.

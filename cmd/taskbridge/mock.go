@@ -102,7 +102,7 @@ func serveMock(ctx context.Context, mock *offline.Mock, c mockConfig, loopback b
 			store.Close()
 		}
 	}()
-	handles, err := stateHandles(ctx, store, nil)
+	handles, err := newHandles(ctx, store, nil)
 	if err != nil {
 		return nil, nil, err
 	}

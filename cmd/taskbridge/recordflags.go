@@ -71,7 +71,7 @@ func (r *recordFlags) check(fs *pflag.FlagSet) (*recordConfig, error) {
 func (r *recordConfig) start(c bridgeConfig, handles *session.Handles) (*record.Recorder, error) {
 	o := record.Options{
 		File: r.file, RotateSize: r.rotateSize, RotateEvery: r.rotateEvery,
-		Mask: handles.MaskText, By: "taskbridge " + buildInfo().Version, Logger: c.log,
+		Mask: handles.Masks(), By: "taskbridge " + buildInfo().Version, Logger: c.log,
 		Settings: map[string]string{"upstream": c.shown(), "listen": "http"},
 	}
 	if len(c.routes) == 1 && len(c.routes[0].upstreams) == 1 {

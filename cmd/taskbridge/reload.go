@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -155,7 +154,6 @@ func fixed(old, next *settings) error {
 		{"admin", old.admin.like(next.admin)},
 		{"audit", old.audit == next.audit},
 		{"state", old.state == next.state},
-		{"state-key", equalKeys(old.stateKeys, next.stateKeys)},
 		{"max-message", old.maxMessage == next.maxMessage},
 		{"record", sameRecord(old.record, next.record)},
 		{"log-format", old.logs.format == next.logs.format},
@@ -187,10 +185,6 @@ func fixedListeners(old, next *settings, refuse func(setting string, l *listener
 			refuse("tls", is, "encryption cannot be switched on or off")
 		}
 	}
-}
-
-func equalKeys(a, b [][]byte) bool {
-	return len(a) == len(b) && bytes.Equal(bytes.Join(a, []byte{'\n'}), bytes.Join(b, []byte{'\n'}))
 }
 
 func sameRecord(a, b *recordConfig) bool {

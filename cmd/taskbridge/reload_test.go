@@ -79,10 +79,6 @@ func TestReload_Refusals(t *testing.T) {
 	routes := fmt.Sprintf("routes:\n  - {name: one, path: /mcp, upstream: %q}\n", up)
 	f := startFile(t, head+routes)
 	c := legacyClient(t, f.root+"/mcp")
-	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte(strings.Repeat("k", 40)), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	ours := filepath.Join(t.TempDir(), "headers")
 	if err := os.WriteFile(ours, []byte("Mcp-Session-Id: x\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -98,7 +94,6 @@ func TestReload_Refusals(t *testing.T) {
 		{head + "admin: {address: \"127.0.0.1:0\"}\n" + routes, "FILE:2:18: admin.address: cannot change " + fixed},
 		{head + "log: {format: json}\n" + routes, "FILE:2:15: log.format: cannot change " + fixed},
 		{head + "log: {file: x.log}\n" + routes, "FILE:2:13: log.file: cannot change " + fixed},
-		{head + fmt.Sprintf("state-keys: [%q]\n", key) + routes, "FILE:2:13: state-keys: cannot change " + fixed},
 		{head + "record: {file: x.jsonl}\n" + routes, "record: cannot change " + fixed},
 		{head + fmt.Sprintf("routes:\n  - {name: two, path: /two, upstream: %q}\n  - {name: one, path: /mcp, upstream: {url: %q, header-files: [/none]}}\n", up, up), "header-files"},
 		{head + fmt.Sprintf("routes:\n  - {name: two, path: /two, upstream: %q}\n  - {name: one, path: /mcp, upstream: {url: %q, header-files: [%q]}}\n", up, up, ours), "is set by the proxy itself"},
