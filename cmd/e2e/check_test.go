@@ -78,6 +78,18 @@ func largeCapture(t testing.TB, size int64) string {
 	return name
 }
 
+// costOfProgram runs a program to its end: processor time, and memory in bytes at the
+// most.
+func costOfProgram(t testing.TB, program string, args ...string) (cpu time.Duration, memory int64) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%.2000s", program, err, out)
+	}
+	s := cmd.ProcessState
+	return s.UserTime() + s.SystemTime(), s.SysUsage().(*syscall.Rusage).Maxrss << 10
+}
+
 // TestCheck_BesideJq: 200 MB are checked in at most 256 MiB, with no more
 // processor time than jq -c . takes for the same file.
 func TestCheck_BesideJq(t *testing.T) {
@@ -89,16 +101,8 @@ func TestCheck_BesideJq(t *testing.T) {
 	name := largeCapture(t, 200<<20)
 	var ratios []float64
 	for range 3 {
-		run := func(program string, args ...string) (cpu time.Duration, memory int64) {
-			cmd := exec.Command(program, args...)
-			if out, err := cmd.Output(); err != nil {
-				t.Fatalf("%s: %v\n%.2000s", program, err, out)
-			}
-			s := cmd.ProcessState
-			return s.UserTime() + s.SystemTime(), s.SysUsage().(*syscall.Rusage).Maxrss << 10
-		}
-		theirs, _ := run("sh", "-c", `exec "$0" -c . "$1" >/dev/null`, jq, name)
-		ours, memory := run(builtBridge(t), "check", name)
+		theirs, _ := costOfProgram(t, "sh", "-c", `exec "$0" -c . "$1" >/dev/null`, jq, name)
+		ours, memory := costOfProgram(t, builtBridge(t), "check", name)
 		if raceEnabled {
 			continue
 		}

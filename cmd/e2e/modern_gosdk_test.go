@@ -31,12 +31,7 @@ func startGoSDKServer(t *testing.T, era string) string {
 		t.Skip("real peers take minutes: not with -short")
 	}
 	file := gosdkServerBinary(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	ln.Close()
+	addr := freeAddress(t)
 	cmd := exec.Command(file, "-http", addr, "-stateless="+strconv.FormatBool(era == "modern"))
 	var said lockedBuffer
 	cmd.Stdout, cmd.Stderr = &said, &said

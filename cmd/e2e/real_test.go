@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -145,59 +143,16 @@ func goPeers(t testing.TB) string {
 }
 
 // startServer runs a server until the test ends; gives the URL of its ready line.
-func startServer(t testing.TB, p peer) string {
+func startServer(t testing.TB, p peer) (url string) {
 	t.Helper()
 	argv := p.argv(t)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "PORT=0")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var said lockedBuffer
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("%s: %v", p.name, err)
-	}
-	exited := make(chan struct{})
-	ready := make(chan string, 1)
-	go func() {
-		defer close(exited)
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			if url, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {
-				ready <- url
-				break
-			}
-		}
-		io.Copy(io.Discard, out)
-		cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		in.Close()
-		select {
-		case <-exited:
-		case <-time.After(5 * time.Second):
-			cmd.Process.Kill()
-			<-exited
-		}
-		if t.Failed() && said.String() != "" {
-			t.Logf("%s said:\n%s", p.name, said.String())
-		}
+	startPeerProcess(t, p.name, cmd, func(line string) (ok bool) {
+		url, ok = strings.CutPrefix(line, "listening on ")
+		return ok
 	})
-	select {
-	case url := <-ready:
-		return url
-	case <-exited:
-		t.Fatalf("%s ended before it was ready:\n%s", p.name, said.String())
-	case <-time.After(startPatience):
-		t.Fatalf("%s was not ready:\n%s", p.name, said.String())
-	}
-	return ""
+	return url
 }
 
 // clientRun is what a client printed in one scenario.

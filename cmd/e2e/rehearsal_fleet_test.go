@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -22,13 +21,11 @@ import (
 // fleet is a serve command with a configuration file, which is rewritten while
 // it runs.
 type fleet struct {
+	*process
 	t    *testing.T
 	file string
-	cmd  *exec.Cmd
 	base string // of the listener, without a path
 	at   string // the admin address
-	said lockedBuffer
-	done chan struct{}
 }
 
 // fleetRoute is a route as the file has it.
@@ -69,68 +66,20 @@ func (f *fleet) write(routes []fleetRoute) {
 // startFleet starts the command and waits until it is ready.
 func startFleet(t *testing.T, routes []fleetRoute) *fleet {
 	t.Helper()
-	f := &fleet{t: t, file: filepath.Join(t.TempDir(), "fleet.yaml"), done: make(chan struct{})}
+	f := &fleet{t: t, file: filepath.Join(t.TempDir(), "fleet.yaml")}
 	f.write(routes)
-	f.cmd = exec.Command(builtBridge(t), "serve", "--config", f.file)
-	stderr, err := f.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := make(chan string, 64)
-	go func() {
-		defer close(f.done)
-		for r := bufio.NewReader(stderr); ; {
-			line, err := r.ReadString('\n')
-			if err != nil {
-				break
-			}
-			_, _ = io.WriteString(&f.said, line)
-			select {
-			case lines <- line:
-			default:
+	f.process = startProxy(t, []string{"serve", "--config", f.file}, func(line string) bool {
+		if at, ok := strings.CutPrefix(line, "listening on "); ok {
+			if u, err := url.Parse(strings.Fields(at)[0]); err == nil {
+				f.base = u.Scheme + "://" + u.Host
 			}
 		}
-		_ = f.cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		f.end()
-		if t.Failed() {
-			t.Logf("the proxy said:\n%s", f.said.String())
+		if at, ok := strings.CutPrefix(line, "admin on http://"); ok {
+			f.at = at
 		}
+		return f.base != "" && f.at != ""
 	})
-	for end := time.After(rehearsalPatience); f.base == "" || f.at == ""; {
-		select {
-		case line := <-lines:
-			if at, ok := strings.CutPrefix(line, "listening on "); ok {
-				if u, err := url.Parse(strings.Fields(at)[0]); err == nil {
-					f.base = u.Scheme + "://" + u.Host
-				}
-			}
-			if at, ok := strings.CutPrefix(line, "admin on http://"); ok {
-				f.at = strings.TrimSpace(at)
-			}
-		case <-f.done:
-			t.Fatalf("the proxy ended: %s", f.said.String())
-		case <-end:
-			t.Fatalf("the proxy was not ready: %s", f.said.String())
-		}
-	}
 	return f
-}
-
-// end ends the proxy in order.
-func (f *fleet) end() {
-	_ = f.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-f.done:
-	case <-time.After(rehearsalPatience):
-		f.t.Error("the proxy did not end")
-		_ = f.cmd.Process.Kill()
-		<-f.done
-	}
 }
 
 func (f *fleet) url(route string) string { return f.base + "/" + route }

@@ -5,9 +5,7 @@ package e2e
 import (
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // TestTranslate_Large: 200 MB are translated in at most 256 MiB. How that
@@ -16,21 +14,13 @@ import (
 func TestTranslate_Large(t *testing.T) {
 	long(t)
 	name := largeCapture(t, 200<<20)
-	run := func(program string, args ...string) (cpu time.Duration, memory int64) {
-		cmd := exec.Command(program, args...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%.2000s", program, err, out)
-		}
-		s := cmd.ProcessState
-		return s.UserTime() + s.SystemTime(), s.SysUsage().(*syscall.Rusage).Maxrss << 10
-	}
-	ours, memory := run(builtBridge(t), "translate", name, "--to", "2026-07-28", "-o", filepath.Join(t.TempDir(), "modern.jsonl"))
+	ours, memory := costOfProgram(t, builtBridge(t), "translate", name, "--to", "2026-07-28", "-o", filepath.Join(t.TempDir(), "modern.jsonl"))
 	t.Logf("translate %v in %d MiB", ours, memory>>20)
 	if memory > 256<<20 && !raceEnabled {
 		t.Errorf("translate took %d MiB, want at most 256", memory>>20)
 	}
 	if jq, err := exec.LookPath("jq"); err == nil {
-		theirs, _ := run("sh", "-c", `exec "$0" -c . "$1" >/dev/null`, jq, name)
+		theirs, _ := costOfProgram(t, "sh", "-c", `exec "$0" -c . "$1" >/dev/null`, jq, name)
 		t.Logf("jq %v: translate takes %.1f times as long", theirs, ours.Seconds()/theirs.Seconds())
 	}
 }

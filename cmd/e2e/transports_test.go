@@ -1,17 +1,13 @@
 package e2e
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"taskbridge/translate"
 )
@@ -93,65 +89,19 @@ func (r *pairRig) steer(word string) partyMessage {
 
 // servedBridge is a serve command in a process of its own.
 type servedBridge struct {
-	cmd  *exec.Cmd
-	url  string
-	said lockedBuffer
-	done chan struct{}
-	once sync.Once
+	*process
+	url string
 }
 
 func serveBridge(t testing.TB, args []string) *servedBridge {
 	t.Helper()
-	b := &servedBridge{done: make(chan struct{})}
-	b.cmd = exec.Command(builtBridge(t), append([]string{"serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--drain-timeout", "1s"}, append(recorded(t), args...)...)...)
-	stderr, err := b.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ready := make(chan string, 1)
-	go func() {
-		defer close(b.done)
-		lines := bufio.NewReader(stderr)
-		for {
-			line, err := lines.ReadString('\n')
-			if err != nil {
-				break
-			}
-			if url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on "); ok {
-				ready <- url
-			}
-			_, _ = io.WriteString(&b.said, line)
-		}
-		_ = b.cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		b.end()
-		if t.Failed() {
-			t.Logf("the proxy said:\n%s", b.said.String())
-		}
+	b := &servedBridge{}
+	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--drain-timeout", "1s"}, append(recorded(t), args...)...)
+	b.process = startProxy(t, args, func(line string) (ok bool) {
+		b.url, ok = strings.CutPrefix(line, "listening on ")
+		return ok
 	})
-	select {
-	case b.url = <-ready:
-	case <-b.done:
-		t.Fatalf("the proxy ended: %s", b.said.String())
-	case <-time.After(startPatience):
-		t.Fatal("the proxy was not ready")
-	}
 	return b
-}
-
-// end ends the proxy in order.
-func (b *servedBridge) end() {
-	b.once.Do(func() { _ = b.cmd.Process.Signal(syscall.SIGTERM) })
-	select {
-	case <-b.done:
-	case <-time.After(patience):
-		_ = b.cmd.Process.Kill()
-		<-b.done
-	}
 }
 
 var builtBridgeDir string
@@ -215,7 +165,7 @@ func TestTransports(t *testing.T) {
 			if t.Failed() || r.proxy == nil {
 				return
 			}
-			r.proxy.end()
+			r.proxy.end(t)
 			if c.up != "http" { // there sessions outlive the proxy
 				eventually(t, "nothing is left open at the server", func() bool { return r.far.open() == 0 })
 			}

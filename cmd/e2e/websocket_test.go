@@ -1,17 +1,13 @@
 package e2e
 
 import (
-	"bufio"
 	"encoding/json"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // socketClient is the v1 SDK's client with its WebSocket transport, which wants
@@ -79,55 +75,10 @@ func startSupergateway(t testing.TB, script string, args ...string) string {
 	if _, err := os.Stat(gateway); err != nil {
 		missing(t, "no supergateway: run `npm ci` in testdata/peers")
 	}
-	// It takes no port 0.
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
-	ln.Close()
+	addr := freeAddress(t)
+	_, port, _ := net.SplitHostPort(addr)
 	server := strings.Join(append([]string{"node", absolute(t, filepath.Join(peersDir, script))}, args...), " ")
 	cmd := exec.Command("node", gateway, "--stdio", server, "--outputTransport", "ws", "--port", port, "--messagePath", "/message")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ready := make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			if strings.Contains(lines.Text(), "WebSocket endpoint") {
-				close(ready)
-				break
-			}
-		}
-		io.Copy(io.Discard, out)
-		cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		in.Close()
-		select {
-		case <-done:
-		case <-time.After(2 * time.Second):
-			cmd.Process.Kill()
-			<-done
-		}
-	})
-	select {
-	case <-ready:
-	case <-done:
-		t.Fatal("supergateway ended")
-	case <-time.After(startPatience):
-		t.Fatal("supergateway was not ready")
-	}
-	return "ws://127.0.0.1:" + port + "/message"
+	startPeerProcess(t, "supergateway", cmd, func(line string) bool { return strings.Contains(line, "WebSocket endpoint") })
+	return "ws://" + addr + "/message"
 }
