@@ -153,7 +153,7 @@ func (c *legacyCall) admit(x *Exec, task jsonrpc.Value) bool {
 	}
 	sess := new(legacySession)
 	x.r.load(sessionOp(c.Session), sess)
-	if !x.r.within(countTasks, sess.Limit, x.Policy.Tasks, x.Policy.Above.Tasks) && !evictOldest(x, c.Owner) {
+	if !x.r.within(countTasks, sess.Limit, x.Policy.Tasks, x.Policy.Above.Tasks) || !roomForEnded(x, sess.Limit, c.Owner) {
 		x.Do(Limited{countTasks}, Send{Stream: c.Stream, Out: tooMany(translate.Legacy, rawID(c.ID), countTasks, "too many tasks; try again when some have ended")}, Done{})
 		return false
 	}

@@ -1,7 +1,5 @@
 package session
 
-import "taskbridge/translate"
-
 func indexKey(x *Exec, owner Principal, handle string) string {
 	// Newest first: keys sort by falling time.
 	at := uint64(1<<63) - uint64(x.Now.UnixMicro())
@@ -22,10 +20,44 @@ func hex16(n uint64) string {
 	return string(b[:])
 }
 
-// evictable: at a limit finished entries leave first; cancelled and held ones
-// stay, for only we know them.
+// evictable: what has ended may be forgotten where its server knows the end, too.
 func (t *legacyTask) evictable() bool {
-	return t.Final && !t.Held && t.Failure == nil && t.Status != translate.Cancelled && !t.awaited()
+	return t.Final && !t.Held && t.Failure == nil && !t.awaited()
+}
+
+// over: the task is none of its caller's concurrent ones any more. As many that
+// are over are remembered for a caller as he may have of the others. Above that
+// they are forgotten soon, and those nothing was counted for: a handle opens such
+// a task again. But those of which only we know the end stay for their time, and
+// roomForEnded sees to it that they do not become too many.
+func (t *legacyTask) over(x *Exec) {
+	if t.Over {
+		return
+	}
+	t.Over = true
+	if t.Limit != "" {
+		x.Do(counted(countTasks, t.Limit, -1)...)
+	} else if sess := new(legacySession); x.r.load(sessionOp(t.Session), sess) {
+		t.Limit = sess.Limit // it was opened again by its handle
+	}
+	ours := t.Held || t.Failure != nil
+	switch {
+	case t.Limit != "" && (ours || x.r.within(countOver, t.Limit, x.Policy.Tasks, x.Policy.Above.Tasks)):
+		x.Do(counted(countOver, t.Limit, 1)...)
+	case !ours:
+		t.Limit = ""
+		x.Do(Wake{Name: "forget", At: x.Now.Add(spentFor)})
+	}
+}
+
+// roomForEnded says whether a caller may have another task beside those that have
+// ended and are remembered: as many as he may have at a time, unless one can be
+// forgotten.
+func roomForEnded(x *Exec, limit string, owner Principal) bool {
+	ended := x.r.count(countOver+"/"+limit, 0)
+	all := x.r.count(countOver, 0)
+	own, above := x.Policy.Tasks, x.Policy.Above.Tasks
+	return !ended.over(own.Each, above.Each) && !all.over(own.All, above.All) || evictOldest(x, owner)
 }
 
 // awaited: somebody waits for an answer.

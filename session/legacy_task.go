@@ -40,6 +40,7 @@ type legacyTask struct {
 	Next     time.Time `json:",omitzero"`  // no poll before
 	Index    string    `json:",omitempty"`
 	Limit    string    `json:",omitempty"` // counted under; empty: not counted
+	Over     bool      `json:",omitempty"` // counted among those that have ended
 
 	Gets    []waiter `json:",omitempty"` // want the next state seen
 	Waiters []waiter `json:",omitempty"` // tasks/result and driven calls
@@ -279,6 +280,7 @@ func (t *legacyTask) end(x *Exec, status, message string) {
 	t.withdrawAll(x)
 	x.Do(Unwake{Name: "poll"})
 	t.leave(x)
+	t.over(x)
 }
 
 // endWith ends a task with an error of ours; raw nil: cancelled.

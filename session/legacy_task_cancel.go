@@ -16,7 +16,7 @@ func (t *legacyTask) drop(x *Exec) {
 		x.Free(heldKey(t.handle(x)))
 	}
 	if t.Limit != "" {
-		x.Do(counted(countTasks, t.Limit, -1)...)
+		x.Do(counted(countedAs(t.Over), t.Limit, -1)...)
 	}
 	if t.Call != "" {
 		x.Do(Tell{To: t.Call, Name: "shut"})

@@ -182,6 +182,7 @@ func (t *legacyTask) absorbTask(x *Exec, task jsonrpc.Value) {
 		t.withdrawAll(x)
 		x.Do(Unwake{Name: "poll"})
 		t.leave(x)
+		t.over(x)
 		t.notice(x, was)
 		return
 	}

@@ -33,6 +33,7 @@ type routeServer struct {
 	answers  []*jsonrpc.Message // of clients to its questions
 	pushes   map[string]*routeStream
 	runs     map[string]int // tool calls by argument
+	hung     []*routeStream // calls that are not answered yet
 }
 
 func newRouteServer(name string, era translate.Era) *routeServer {
@@ -155,6 +156,9 @@ func (s *routeServer) task(id string) string {
 		t := `"taskId":"` + id + `","status":"` + s.tasks[id] + `",` + stamps + `,"ttlMs":null,"pollIntervalMs":100`
 		if s.tasks[id] == "input_required" {
 			t += `,"inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"form","message":"Which?","requestedSchema":{"type":"object","properties":{}}}}}`
+		}
+		if s.tasks[id] == "failed" {
+			t += `,"error":{"code":-32603,"message":"it broke"}`
 		}
 		if s.tasks[id] == "completed" {
 			t += `,"result":{"content":[{"type":"text","text":"` + s.name + ` result {'taskId':'1'}"}]}`
@@ -320,6 +324,10 @@ func (s *routeServer) call(st *routeStream, m *jsonrpc.Message, reply func(strin
 	case do == "ask":
 		st.frames <- []byte(`{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{}}}}`)
 		s.pushes["ask/7"] = st
+		return false
+	}
+	if do == "hang" { // until refuseHung
+		s.hung = append(s.hung, st)
 		return false
 	}
 	st.frames <- s.text(m.ID, do)
