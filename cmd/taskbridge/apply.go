@@ -48,13 +48,32 @@ func (b *bridge) apply(ctx context.Context, c bridgeConfig) (err error) {
 			return err
 		}
 	}
+	lines, err := b.auditPlace(&c, &back)
+	if err != nil {
+		return err
+	}
 	retired := b.handles.Retired()
 	if err := b.changeKeys(ctx, &c); err != nil {
 		return fmt.Errorf("state-keys: %w", err)
 	}
 	b.commit(c, routes, who)
+	if b.audit != nil {
+		b.audit.take(lines)
+	}
 	b.watchKeys(retired)
 	return nil
+}
+
+// auditPlace opens where audit lines are to go.
+func (b *bridge) auditPlace(c *bridgeConfig, back *undo) (p auditPlace, err error) {
+	if b.audit == nil {
+		return p, nil
+	}
+	if p, err = b.audit.place(c.audit); err != nil {
+		return p, fmt.Errorf("audit: %w", err)
+	}
+	back.add(func() { b.audit.drop(p) })
+	return p, nil
 }
 
 // newCallers returns what verifies tokens: what there is, where nothing about it

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
@@ -50,41 +51,75 @@ func (f *auditFlag) Set(s string) error {
 // was refused, with what it was told. Tasks and callers are keyed hashes: lines
 // tell who did what to which task and nothing that could be used.
 type auditLog struct {
-	log  *slog.Logger
 	mask func(kind, text string) string
-	file *appendFile // nil: the lines go into the log
+	main *slog.Logger // where lines go that have no file
+
+	mu  sync.RWMutex // held for writing while the place changes
+	now auditPlace
+}
+
+// auditPlace is where lines go.
+type auditPlace struct {
+	log  *slog.Logger // nil: nowhere
+	file *appendFile  // nil: it is no file, or none was opened
+	as   config.Audit
 }
 
 var _ session.Observer = (*auditLog)(nil)
 
-// startAudit is nil where audit is off.
-func startAudit(a config.Audit, log *slog.Logger, handles *session.Handles) (*auditLog, error) {
-	l := &auditLog{log: log, mask: handles.MaskText}
+func newAuditLog(log *slog.Logger, handles *session.Handles) *auditLog {
+	return &auditLog{main: log, mask: handles.MaskText}
+}
+
+// place opens where lines are to go, if that is not where they go already.
+func (l *auditLog) place(a config.Audit) (auditPlace, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
 	switch {
+	case a == l.now.as:
+		return l.now, nil
 	case a.File != "":
 		f, err := openAppend(a.File)
 		if err != nil {
-			return nil, err
+			return auditPlace{}, err
 		}
-		l.file, l.log = f, newLogger(f, "info", "json")
-	case !a.Log:
-		return nil, nil
+		return auditPlace{newLogger(f, "info", "json"), f, a}, nil
+	case a.Log:
+		return auditPlace{l.main, nil, a}, nil
 	}
-	return l, nil
+	return auditPlace{as: a}, nil
+}
+
+// take has lines go to another place. None is lost.
+func (l *auditLog) take(p auditPlace) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.file != l.now.file {
+		l.now.file.close()
+	}
+	l.now = p
+}
+
+// drop gives a place up that was not taken.
+func (l *auditLog) drop(p auditPlace) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if p.file != l.now.file {
+		p.file.close()
+	}
 }
 
 func (l *auditLog) close() {
 	if l != nil {
-		l.file.close()
+		l.take(auditPlace{})
 	}
 }
 
 // reopen goes on in a new file where the old one was moved away.
 func (l *auditLog) reopen() error {
-	if l == nil {
-		return nil
-	}
-	return l.file.reopen()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.now.file.reopen()
 }
 
 // Begin implements session.Observer.
@@ -113,7 +148,11 @@ func (l *auditLog) End(q *session.Request, e session.Ended) {
 	if id := taskID(raw); id != "" {
 		attrs = append(attrs, "task", l.mask("task", id))
 	}
-	l.log.Info("audit", attrs...)
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.now.log != nil {
+		l.now.log.Info("audit", attrs...)
+	}
 }
 
 // taskCreated is what a request was that got a task.

@@ -184,7 +184,7 @@ func TestAuditLine_Task(t *testing.T) {
 		{"tasks/list", "", `"2"`, ""},
 	} {
 		var out bytes.Buffer
-		l := &auditLog{log: slog.New(slog.NewJSONHandler(&out, nil)), mask: func(kind, text string) string { return kind + "/" + text }}
+		l := &auditLog{now: auditPlace{log: slog.New(slog.NewJSONHandler(&out, nil))}, mask: func(kind, text string) string { return kind + "/" + text }}
 		q := session.Request{Kind: jsonrpc.Request, Method: tt.method, Down: translate.Legacy, Task: tt.asked}
 		l.End(&q, session.Ended{Answer: translate.Answer{Outcome: translate.OutcomeTask, TaskID: tt.got}})
 		var line struct{ Task string }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -106,8 +105,8 @@ func (b *bridge) wire(ctx context.Context, c bridgeConfig) (err error) {
 	if b.tracing, err = b.startTracing(ctx); err != nil {
 		return err
 	}
-	if b.audit, err = startAudit(c.audit, c.log, b.handles); err != nil {
-		return fmt.Errorf("audit: %w", err)
+	if !c.stdio {
+		b.audit = newAuditLog(c.log, b.handles)
 	}
 	if c.usage {
 		if err := b.startUsage(ctx, c.usageFlush); err != nil {

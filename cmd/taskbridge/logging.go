@@ -29,38 +29,19 @@ func (l *logFlags) open(a *app, fs *pflag.FlagSet) (*slog.Logger, func(), error)
 	if err != nil {
 		return nil, nil, err
 	}
-	return o.Logger, o.file.close, nil
-}
-
-// logOutput is a log whose level can change, and its file be opened anew, while
-// it is written.
-type logOutput struct {
-	*slog.Logger
-	level slog.LevelVar
-	file  *appendFile // nil: it is no file
+	return o.Logger, o.close, nil
 }
 
 func (l *logFlags) start(a *app, fs *pflag.FlagSet) (*logOutput, error) {
-	o := &logOutput{}
-	o.set(l.level)
-	var w io.Writer = a.stderr
-	switch l.file {
-	case "":
-	case "-":
-		w = &lockedWriter{w: a.stdout}
-	default:
-		var err error
-		if o.file, err = openAppend(l.file); err != nil {
-			return nil, usagef("%s: %w", where(fs, "log-file"), err)
-		}
-		w = o.file
+	o := &logOutput{app: a}
+	p, err := o.place(*l)
+	if err != nil {
+		return nil, usagef("%s: %w", where(fs, "log-file"), err)
 	}
-	o.Logger = slog.New(newHandler(w, &o.level, l.format))
+	o.take(p)
+	o.Logger = slog.New(logHandler{o: o})
 	return o, nil
 }
-
-// set changes the level.
-func (o *logOutput) set(level string) { o.level.Set(levelOf(level)) }
 
 // levelOff is above all levels.
 const levelOff = slog.Level(math.MaxInt32)

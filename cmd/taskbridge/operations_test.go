@@ -60,7 +60,7 @@ func TestSafetyS52_NamesInMetrics(t *testing.T) {
 // a client is not there.
 func TestSafetyS52_NamesInAuditLines(t *testing.T) {
 	var out bytes.Buffer
-	l := &auditLog{log: slog.New(slog.NewJSONHandler(&out, nil)), mask: func(kind, _ string) string { return kind }}
+	l := &auditLog{now: auditPlace{log: slog.New(slog.NewJSONHandler(&out, nil))}, mask: func(kind, _ string) string { return kind }}
 	long := strings.Repeat("x", 1<<20)
 	q := session.Request{Who: session.Who{Client: long, ClientVersion: long, Principal: "p"}, Kind: jsonrpc.Request, Method: long, Name: long, Task: `"` + long + `"`}
 	l.End(&q, session.Ended{Answer: translate.Answer{Outcome: translate.OutcomeTask, Message: long}})

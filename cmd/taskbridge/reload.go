@@ -22,7 +22,7 @@ type reloader struct {
 	bridge  *bridge
 	manager notifier
 	file    string       // empty: the command line is the configuration
-	logs    *logOutput   // nil: its level stays as it is
+	logs    *logOutput   // nil: the log stays as it is
 	admin   *adminServer // nil: there is none
 
 	running sync.Mutex // one reload at a time
@@ -124,11 +124,18 @@ func (r *reloader) try(ctx context.Context) error {
 		return err
 	}
 	next.log, next.tap, next.metrics = old.log, old.tap, old.metrics
+	var place logPlace
+	if r.logs != nil {
+		if place, err = r.logs.place(next.logs); err != nil {
+			return fmt.Errorf("%s: %w", next.say.at("log-file", nil, nil), err)
+		}
+	}
 	if err := r.bridge.apply(ctx, next.bridgeConfig); err != nil {
+		place.drop()
 		return fmt.Errorf("%s: %w", r.file, err)
 	}
 	if r.logs != nil {
-		r.logs.set(next.logs.level)
+		r.logs.take(place)
 	}
 	if r.admin != nil && next.admin != nil && next.admin.token != "" {
 		r.admin.setToken(next.admin.token)
@@ -152,12 +159,9 @@ func fixed(old, next *settings) error {
 		same    bool
 	}{
 		{"admin", old.admin.like(next.admin)},
-		{"audit", old.audit == next.audit},
 		{"state", old.state == next.state},
 		{"max-message", old.maxMessage == next.maxMessage},
 		{"record", sameRecord(old.record, next.record)},
-		{"log-format", old.logs.format == next.logs.format},
-		{"log-file", old.logs.file == next.logs.file},
 	} {
 		if !one.same {
 			refuse(one.setting, nil, "cannot change")
@@ -198,7 +202,7 @@ func sameRecord(a, b *recordConfig) bool {
 // were moved away; what cannot be had stays as it was.
 func (r *reloader) reopen() {
 	if r.logs != nil {
-		if err := r.logs.file.reopen(); err != nil {
+		if err := r.logs.reopen(); err != nil {
 			r.bridge.log.Error("the log's file could not be opened anew", "err", err)
 		}
 	}

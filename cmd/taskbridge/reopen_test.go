@@ -54,7 +54,7 @@ func TestReload_Reopens(t *testing.T) {
 	f := startFile(t, fmt.Sprintf("listen: 127.0.0.1:0\ntelemetry: {audit: %q}\nroutes:\n  - {path: /mcp, upstream: %q}\n", "file:"+audit, up))
 	logs, err := (&logFlags{level: "info", format: "text", file: filepath.Join(dir, "log")}).start(&app{}, nil)
 	must(t, err)
-	defer logs.file.close()
+	defer logs.close()
 	f.logs = logs
 	for _, name := range []string{audit, logs.file.name} {
 		must(t, os.Rename(name, name+".1"))

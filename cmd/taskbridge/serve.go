@@ -312,7 +312,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error
 	if err != nil {
 		return err
 	}
-	defer logs.file.close()
+	defer logs.close()
 	log := logs.Logger
 	manager := newNotifier(log)
 	c.log, c.tap, c.metrics = log, debugTap(log), newMetrics()
