@@ -15,9 +15,9 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"peers/play"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -26,31 +26,15 @@ import (
 
 const version = "2026-07-28"
 
-type fields = map[string]any
-
-var out sync.Mutex // questions come beside the call
-
-func printLine(value any) {
-	out.Lock()
-	defer out.Unlock()
-	encoder := json.NewEncoder(os.Stdout)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value)
-}
-
-func step(name string, more fields) {
-	line := fields{"step": name}
-	maps.Copy(line, more)
-	printLine(line)
-}
+type fields = play.Fields
 
 func fail(name string, err error) {
 	var rpc *jsonrpc.Error
 	if errors.As(err, &rpc) {
-		step(name, fields{"error": fields{"code": rpc.Code, "message": rpc.Message}})
+		play.Step(name, fields{"error": fields{"code": rpc.Code, "message": rpc.Message}})
 		return
 	}
-	step(name, fields{"error": err.Error()})
+	play.Step(name, fields{"error": err.Error()})
 }
 
 // transportTo is what leads to url: an endpoint, or "stdio:" and a JSON array, a
@@ -117,11 +101,7 @@ func main() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if err := execute(ctx, os.Args[1], scenarios[os.Args[2]], os.Args[3:]); err != nil {
-		printLine(fields{"ok": false, "error": err.Error()})
-		os.Exit(1)
-	}
-	printLine(fields{"ok": true})
+	play.End(execute(ctx, os.Args[1], scenarios[os.Args[2]], os.Args[3:]))
 }
 
 func execute(ctx context.Context, url string, run func(context.Context, *peer) error, args []string) error {
@@ -130,7 +110,7 @@ func execute(ctx context.Context, url string, run func(context.Context, *peer) e
 		Capabilities:       &mcp.ClientCapabilities{RootsV2: &mcp.RootCapabilities{}},
 		ElicitationHandler: elicit,
 		CreateMessageHandler: func(_ context.Context, r *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-			step("sampling", fields{"text": textOf(r.Params.Messages[0].Content)})
+			play.Step("sampling", fields{"text": textOf(r.Params.Messages[0].Content)})
 			return &mcp.CreateMessageResult{Model: "peer-model", Role: "assistant", StopReason: "endTurn", Content: &mcp.TextContent{Text: "something"}}, nil
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
@@ -156,7 +136,7 @@ func execute(ctx context.Context, url string, run func(context.Context, *peer) e
 
 // elicit fills a form that fits.
 func elicit(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-	step("question", fields{"message": r.Params.Message})
+	play.Step("question", fields{"message": r.Params.Message})
 	raw, _ := json.Marshal(r.Params.RequestedSchema)
 	var schema struct {
 		Properties map[string]struct {
@@ -186,7 +166,7 @@ func elicit(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) 
 
 func initialize(_ context.Context, p *peer) error {
 	r := p.InitializeResult()
-	step("initialize", fields{
+	play.Step("initialize", fields{
 		"protocolVersion": r.ProtocolVersion, "server": r.ServerInfo.Name, "session": p.ID() != "",
 		"tools": r.Capabilities.Tools != nil, "extensions": slices.Sorted(maps.Keys(r.Capabilities.Extensions)),
 	})
@@ -200,9 +180,9 @@ func list(ctx context.Context, p *peer) error {
 			return err
 		}
 		count++
-		step("tool", fields{"name": t.Name})
+		play.Step("tool", fields{"name": t.Name})
 	}
-	step("list", fields{"count": count})
+	play.Step("list", fields{"count": count})
 	return nil
 }
 
@@ -240,7 +220,7 @@ func (p *peer) call(ctx context.Context, name string, arguments fields, token an
 	if r.StructuredContent != nil {
 		line["structured"] = r.StructuredContent
 	}
-	step("result", line)
+	play.Step("result", line)
 	return nil
 }
 
@@ -263,7 +243,7 @@ func (p *peer) withProgress(ctx context.Context, name string, arguments fields, 
 		case <-time.After(2 * time.Second):
 		}
 	}
-	step("progress", fields{"seen": seen})
+	play.Step("progress", fields{"seen": seen})
 	return nil
 }
 
@@ -271,11 +251,11 @@ func cancelCall(ctx context.Context, p *peer) error {
 	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	_, err := p.CallTool(short, &mcp.CallToolParams{Name: "slow_compute", Arguments: fields{"seconds": 20, "label": "c"}})
-	step("call", fields{"failed": err != nil})
+	play.Step("call", fields{"failed": err != nil})
 	if _, err := p.ListTools(ctx, nil); err != nil {
 		return err
 	}
-	step("alive", nil)
+	play.Step("alive", nil)
 	return nil
 }
 
@@ -285,7 +265,7 @@ func (p *peer) resources(ctx context.Context, uri string) error {
 		return err
 	}
 	found := slices.ContainsFunc(listed.Resources, func(r *mcp.Resource) bool { return r.URI == uri })
-	step("list", fields{"found": found})
+	play.Step("list", fields{"found": found})
 	return p.read(ctx, uri)
 }
 
@@ -295,7 +275,7 @@ func (p *peer) read(ctx context.Context, uri string) error {
 		fail("read", err)
 		return nil
 	}
-	step("read", fields{"text": read.Contents[0].Text})
+	play.Step("read", fields{"text": read.Contents[0].Text})
 	return nil
 }
 
@@ -305,7 +285,7 @@ func (p *peer) prompt(ctx context.Context, name string, arguments map[string]str
 		fail("get", err)
 		return nil
 	}
-	step("get", fields{"text": textOf(r.Messages[0].Content), "messages": len(r.Messages)})
+	play.Step("get", fields{"text": textOf(r.Messages[0].Content), "messages": len(r.Messages)})
 	return nil
 }
 

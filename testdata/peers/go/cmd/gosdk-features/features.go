@@ -54,7 +54,7 @@ func (p *peer) features() []feature {
 			return refused(err)
 		}},
 		{"prompt-asks", func(ctx context.Context) (fields, error) {
-			return p.asking(func() (string, any, error) {
+			return p.Asking(func() (string, any, error) {
 				r, err := p.GetPrompt(ctx, &mcp.GetPromptParams{Name: "asking"})
 				if err != nil {
 					return "", nil, err
@@ -70,7 +70,7 @@ func (p *peer) features() []feature {
 			return refused(err)
 		}},
 		{"read-asks", func(ctx context.Context) (fields, error) {
-			return p.asking(func() (string, any, error) {
+			return p.Asking(func() (string, any, error) {
 				r, err := p.ReadResource(ctx, &mcp.ReadResourceParams{URI: "peer://asking"})
 				if err != nil {
 					return "", nil, err
@@ -190,37 +190,37 @@ func (p *peer) contents(ctx context.Context) (fields, error) {
 }
 
 func (p *peer) progressed(ctx context.Context) (fields, error) {
-	p.mu.Lock()
-	p.progress = nil
-	p.mu.Unlock()
+	p.Mu.Lock()
+	p.Progress = nil
+	p.Mu.Unlock()
 	params := &mcp.CallToolParams{Name: "progress", Arguments: fields{"steps": 3}}
 	params.SetProgressToken("token-1")
 	r, err := p.CallTool(ctx, params)
 	if err != nil {
 		return nil, err
 	}
-	p.until(func() bool { return len(p.progress) >= 3 })
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return fields{"text": text(r.Content), "notes": slices.Clone(p.progress)}, nil
+	p.Until(func() bool { return len(p.Progress) >= 3 })
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	return fields{"text": text(r.Content), "notes": slices.Clone(p.Progress)}, nil
 }
 
 func (p *peer) cancel(ctx context.Context) (fields, error) {
 	id := fmt.Sprintf("%d", time.Now().UnixNano())
 	short, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p.mu.Lock()
-	p.onNote = cancel
-	p.mu.Unlock()
+	p.Mu.Lock()
+	p.OnNote = cancel
+	p.Mu.Unlock()
 	params := &mcp.CallToolParams{Name: "wait", Arguments: fields{"id": id}}
 	params.SetProgressToken("token-2")
 	outcome := "answered"
 	if _, err := p.CallTool(short, params); err != nil {
 		outcome = "aborted"
 	}
-	p.mu.Lock()
-	p.onNote = nil
-	p.mu.Unlock()
+	p.Mu.Lock()
+	p.OnNote = nil
+	p.Mu.Unlock()
 	answer := ""
 	for range 100 {
 		r, err := p.tool(ctx, "cancelled", fields{"id": id}, nil)
@@ -238,9 +238,9 @@ func (p *peer) cancel(ctx context.Context) (fields, error) {
 func (p *peer) log(ctx context.Context) (fields, error) {
 	lines := fields{}
 	for level, want := range map[string]int{"info": 2, "error": 1} {
-		p.mu.Lock()
-		p.logs = []string{}
-		p.mu.Unlock()
+		p.Mu.Lock()
+		p.Logs = []string{}
+		p.Mu.Unlock()
 		var meta mcp.Meta
 		if p.modern {
 			meta = mcp.Meta{mcp.MetaKeyLogLevel: level}
@@ -250,11 +250,11 @@ func (p *peer) log(ctx context.Context) (fields, error) {
 		if _, err := p.tool(ctx, "log", nil, meta); err != nil {
 			return nil, err
 		}
-		p.until(func() bool { return len(p.logs) >= want })
+		p.Until(func() bool { return len(p.Logs) >= want })
 		time.Sleep(50 * time.Millisecond)
-		p.mu.Lock()
-		lines[level] = slices.Clone(p.logs)
-		p.mu.Unlock()
+		p.Mu.Lock()
+		lines[level] = slices.Clone(p.Logs)
+		p.Mu.Unlock()
 	}
 	return fields{"lines": lines}, nil
 }
@@ -362,7 +362,7 @@ func (p *peer) subscribe(ctx context.Context) (fields, error) {
 	if err := p.Subscribe(ctx, &mcp.SubscribeParams{URI: "peer://note"}); err != nil {
 		return nil, err
 	}
-	changed, updated, err := p.touch(ctx)
+	changed, updated, err := p.Touch(p.touched(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -370,7 +370,7 @@ func (p *peer) subscribe(ctx context.Context) (fields, error) {
 		return nil, err
 	}
 	time.Sleep(100 * time.Millisecond) // a modern client only closes its stream
-	_, after, err := p.touch(ctx)
+	_, after, err := p.Touch(p.touched(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -378,21 +378,13 @@ func (p *peer) subscribe(ctx context.Context) (fields, error) {
 }
 
 func (p *peer) declined(ctx context.Context) (fields, error) {
-	result := fields{}
-	for member, action := range map[string]string{"declined": "decline", "cancelled": "cancel"} {
-		p.mu.Lock()
-		p.action = action
-		p.mu.Unlock()
+	return p.Declined(func() (string, error) {
 		r, err := p.tool(ctx, "ask", nil, nil)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		result[member] = text(r.Content)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.action = "accept"
-	return result, nil
+		return text(r.Content), nil
+	})
 }
 
 func (p *peer) roots(ctx context.Context) (fields, error) {

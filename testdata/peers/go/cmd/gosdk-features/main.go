@@ -6,99 +6,31 @@
 //
 // The server prints "listening on http://HOST:PORT/mcp" when ready and ends
 // when its standard input closes. The client prints one JSON object a feature,
-// {"step":NAME,…}, and {"ok":true}, within 30 seconds.
+// {"step":NAME,…}, and {"ok":true}, within 60 seconds.
 package main
 
 import (
 	"context"
-	"encoding/json"
-	"flag"
 	"fmt"
-	"io"
-	"log"
-	"net"
-	"net/http"
-	"os"
-	"time"
+	"peers/play"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-const (
-	legacyVersion = "2025-11-25"
-	modernVersion = "2026-07-28"
-)
+type fields = play.Fields
 
-type fields = map[string]any
-
-func main() {
-	era := flag.String("era", "modern", "legacy or modern")
-	flag.Parse()
-	modern := *era == "modern"
-	switch {
-	case *era != "legacy" && !modern:
-		log.Fatalf("-era: want legacy or modern, got %q", *era)
-	case flag.Arg(0) == "serve":
-		serve(modern)
-	case flag.NArg() == 2:
-		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-		defer cancel()
-		if err := run(ctx, flag.Arg(0), modern); err != nil {
-			printLine(fields{"ok": false, "error": err.Error()})
-			os.Exit(1)
-		}
-		printLine(fields{"ok": true})
-	default:
-		log.Fatal("usage: gosdk-features -era legacy|modern serve | URL features")
-	}
-}
-
-func serve(modern bool) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/mcp", handler(modern))
-	fmt.Printf("listening on http://%s/mcp\n", listener.Addr())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
-	log.Fatal(http.Serve(listener, mux))
-}
-
-func printLine(value any) {
-	encoder := json.NewEncoder(os.Stdout)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value)
-}
-
-func versions(modern bool) []string {
-	if modern {
-		return []string{modernVersion}
-	}
-	return []string{legacyVersion}
-}
+func main() { play.Features("gosdk-features", handler, run) }
 
 func run(ctx context.Context, url string, modern bool) error {
 	p := newPeer(modern)
-	session, err := p.client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: versions(modern)[0]})
+	session, err := p.client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: play.Version(modern)})
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer session.Close()
 	p.ClientSession = session
 	for _, f := range p.features() {
-		result, err := f.run(ctx)
-		if err != nil {
-			result = fields{"message": err.Error()}
-		}
-		if result == nil {
-			continue
-		}
-		result["step"] = f.name
-		printLine(result)
+		play.Do(ctx, f.name, f.run)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"peers/play"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +27,7 @@ type features struct {
 func newFeatures(modern bool) *features {
 	s := &features{modern: modern}
 	s.Server = mcp.NewServer(&mcp.Implementation{Name: "features", Version: "1.0.0"}, &mcp.ServerOptions{
-		SupportedProtocolVersions: versions(modern),
+		SupportedProtocolVersions: []string{play.Version(modern)},
 		Instructions:              "A server with every feature.",
 		PageSize:                  2,
 		CompletionHandler:         complete,

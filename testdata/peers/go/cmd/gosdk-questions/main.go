@@ -13,11 +13,9 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"log"
-	"net"
 	"net/http"
-	"os"
+	"peers/play"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -40,19 +38,7 @@ func main() {
 		log.Fatalf("-era: want legacy or modern, got %q", *era)
 	}
 
-	listener, err := net.Listen("tcp", *addr)
-	if err != nil {
-		log.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/mcp", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: *era == "modern"}))
-	fmt.Printf("listening on http://%s/mcp\n", listener.Addr())
-
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
-	log.Fatal(http.Serve(listener, mux))
+	play.Serve(*addr, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: *era == "modern"}))
 }
 
 type (

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"peers/play"
 	"slices"
 	"strings"
 	"time"
@@ -24,19 +25,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-type fields = map[string]any
-
-func step(name string, more fields) {
-	line := fields{"step": name}
-	maps.Copy(line, more)
-	printLine(line)
-}
-
-func printLine(value any) {
-	encoder := json.NewEncoder(os.Stdout)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value)
-}
+type fields = play.Fields
 
 type headerFlag map[string]string
 
@@ -61,7 +50,7 @@ var (
 )
 
 func (user) Elicit(_ context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	step("question", fields{"message": request.Params.Message, "mode": request.Params.Mode})
+	play.Step("question", fields{"message": request.Params.Message, "mode": request.Params.Mode})
 	if silent {
 		select {}
 	}
@@ -89,7 +78,7 @@ func (user) Elicit(_ context.Context, request mcp.ElicitationRequest) (*mcp.Elic
 }
 
 func (user) CreateMessage(_ context.Context, request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-	step("sampling", fields{"messages": len(request.Messages)})
+	play.Step("sampling", fields{"messages": len(request.Messages)})
 	return &mcp.CreateMessageResult{
 		SamplingMessage: mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: mcp.NewTextContent("something")},
 		Model:           "peer-model",
@@ -183,11 +172,7 @@ func main() {
 
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if err := execute(ctx, flag.Arg(0), *era, headers, run); err != nil {
-		printLine(fields{"ok": false, "error": err.Error()})
-		os.Exit(1)
-	}
-	printLine(fields{"ok": true})
+	play.End(execute(ctx, flag.Arg(0), *era, headers, run))
 }
 
 func execute(ctx context.Context, url, era string, headers headerFlag, run func(context.Context, *peer) error) error {
@@ -229,7 +214,7 @@ func execute(ctx context.Context, url, era string, headers headerFlag, run func(
 
 func initialize(_ context.Context, p *peer) error {
 	capabilities := p.GetServerCapabilities()
-	step("initialize", fields{
+	play.Step("initialize", fields{
 		"protocolVersion": p.ProtocolVersion(),
 		"session":         p.GetSessionId() != "",
 		"tasks":           capabilities.Tasks != nil,
@@ -249,9 +234,9 @@ func list(ctx context.Context, p *peer) error {
 		if tool.Execution != nil {
 			support = tool.Execution.TaskSupport
 		}
-		step("tool", fields{"name": tool.Name, "taskSupport": support})
+		play.Step("tool", fields{"name": tool.Name, "taskSupport": support})
 	}
-	step("list", fields{"count": len(result.Tools)})
+	play.Step("list", fields{"count": len(result.Tools)})
 	return nil
 }
 
@@ -275,10 +260,10 @@ func (p *peer) call(ctx context.Context, tool string, arguments fields) error {
 	}
 	result, err := p.CallTool(ctx, request)
 	if err != nil {
-		step("error", fields{"error": err.Error()})
+		play.Step("error", fields{"error": err.Error()})
 		return nil
 	}
-	step("result", fields{"text": text(result.Content), "isError": result.IsError, "structured": result.StructuredContent})
+	play.Step("result", fields{"text": text(result.Content), "isError": result.IsError, "structured": result.StructuredContent})
 	return nil
 }
 
@@ -348,15 +333,15 @@ func (p *peer) poll(ctx context.Context, task mcp.Task) (statuses []string, last
 func (p *peer) task(ctx context.Context, tool string, arguments fields) error {
 	task, err := p.create(ctx, tool, arguments)
 	if err != nil {
-		step("error", fields{"error": err.Error()})
+		play.Step("error", fields{"error": err.Error()})
 		return nil
 	}
-	step("created", fields{"status": task.Status, "ttl": task.TTL, "pollInterval": task.PollInterval})
+	play.Step("created", fields{"status": task.Status, "ttl": task.TTL, "pollInterval": task.PollInterval})
 	statuses, last, err := p.poll(ctx, task)
 	if err != nil {
 		return err
 	}
-	step("polled", fields{"statuses": statuses, "message": last.StatusMessage})
+	play.Step("polled", fields{"statuses": statuses, "message": last.StatusMessage})
 	return p.result(ctx, task.TaskId)
 }
 
@@ -364,10 +349,10 @@ func (p *peer) task(ctx context.Context, tool string, arguments fields) error {
 func (p *peer) result(ctx context.Context, id string) error {
 	result, err := p.TaskResult(ctx, mcp.TaskResultRequest{Params: mcp.TaskResultParams{TaskId: id}})
 	if err != nil {
-		step("error", fields{"error": err.Error()})
+		play.Step("error", fields{"error": err.Error()})
 		return nil
 	}
-	step("result", fields{"text": text(result.Content), "isError": result.IsError})
+	play.Step("result", fields{"text": text(result.Content), "isError": result.IsError})
 	return nil
 }
 
@@ -381,7 +366,7 @@ func taskResult(ctx context.Context, p *peer) error {
 	if err := p.result(ctx, task.TaskId); err != nil {
 		return err
 	}
-	step("waited", fields{"blocked": time.Since(started) > 500*time.Millisecond})
+	play.Step("waited", fields{"blocked": time.Since(started) > 500*time.Millisecond})
 	return p.result(ctx, task.TaskId)
 }
 
@@ -410,7 +395,7 @@ func expiryWaiting(ctx context.Context, p *peer) error {
 		return err
 	}
 	_, err = p.get(ctx, task.TaskId)
-	step("get", fields{"error": fmt.Sprint(err), "invalidParams": errors.Is(err, mcp.ErrInvalidParams)})
+	play.Step("get", fields{"error": fmt.Sprint(err), "invalidParams": errors.Is(err, mcp.ErrInvalidParams)})
 	return nil
 }
 
@@ -421,7 +406,7 @@ func leave(ctx context.Context, p *peer) error {
 	if err != nil {
 		return err
 	}
-	step("task", fields{"id": task.TaskId})
+	play.Step("task", fields{"id": task.TaskId})
 	return p.result(ctx, task.TaskId)
 }
 
@@ -435,7 +420,7 @@ func tasklist(ctx context.Context, p *peer) error {
 		return err
 	}
 	found := slices.ContainsFunc(result.Tasks, func(other mcp.Task) bool { return other.TaskId == task.TaskId })
-	step("tasklist", fields{"count": len(result.Tasks), "found": found})
+	play.Step("tasklist", fields{"count": len(result.Tasks), "found": found})
 	_, err = p.cancel(ctx, task.TaskId)
 	return err
 }
@@ -449,12 +434,12 @@ func cancelTask(ctx context.Context, p *peer) error {
 	if err != nil {
 		return err
 	}
-	step("cancelled", fields{"status": cancelled.Status, "sameTask": cancelled.TaskId == task.TaskId})
+	play.Step("cancelled", fields{"status": cancelled.Status, "sameTask": cancelled.TaskId == task.TaskId})
 	after, err := p.get(ctx, task.TaskId)
 	if err != nil {
 		return err
 	}
-	step("after", fields{"status": after.Status})
+	play.Step("after", fields{"status": after.Status})
 	return nil
 }
 
@@ -467,11 +452,11 @@ func cancelFinished(ctx context.Context, p *peer) error {
 	if err != nil {
 		return err
 	}
-	step("polled", fields{"statuses": statuses})
+	play.Step("polled", fields{"statuses": statuses})
 	if _, err = p.cancel(ctx, task.TaskId); err == nil {
 		return errors.New("a finished task was cancelled")
 	}
-	step("cancel", fields{"error": err.Error(), "invalidParams": errors.Is(err, mcp.ErrInvalidParams)})
+	play.Step("cancel", fields{"error": err.Error(), "invalidParams": errors.Is(err, mcp.ErrInvalidParams)})
 	return nil
 }
 
@@ -480,7 +465,7 @@ func unknownTask(ctx context.Context, p *peer) error {
 	if err == nil {
 		return errors.New("an unknown task was found")
 	}
-	step("get", fields{"error": err.Error(), "invalidParams": errors.Is(err, mcp.ErrInvalidParams)})
+	play.Step("get", fields{"error": err.Error(), "invalidParams": errors.Is(err, mcp.ErrInvalidParams)})
 	return nil
 }
 
@@ -493,13 +478,13 @@ func resources(ctx context.Context, p *peer) error {
 	for _, resource := range result.Resources {
 		uris = append(uris, resource.URI)
 	}
-	step("list", fields{"uris": uris})
+	play.Step("list", fields{"uris": uris})
 	read, err := p.ReadResource(ctx, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: "peer://note"}})
 	if err != nil {
 		return err
 	}
 	if contents, ok := read.Contents[0].(mcp.TextResourceContents); ok {
-		step("read", fields{"text": contents.Text})
+		play.Step("read", fields{"text": contents.Text})
 	}
 	return nil
 }
@@ -513,7 +498,7 @@ func prompts(ctx context.Context, p *peer) error {
 		return err
 	}
 	if t, ok := result.Messages[0].Content.(mcp.TextContent); ok {
-		step("get", fields{"text": t.Text})
+		play.Step("get", fields{"text": t.Text})
 	}
 	return nil
 }

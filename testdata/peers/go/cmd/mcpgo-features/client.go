@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
+	"peers/play"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -20,24 +18,15 @@ import (
 // peer is the client and its user.
 type peer struct {
 	*client.Client
+	play.User
 	modern bool
-
-	mu       sync.Mutex // protects the fields below
-	action   mcp.ElicitationResponseAction
-	files    []mcp.Root
-	asked    []string
-	sampled  []string
-	logs     []string
-	changed  map[string]bool
-	updated  map[string]bool
-	progress []string
-	onNote   func()
+	files  []mcp.Root // protected by Mu
 }
 
 func run(ctx context.Context, url string, modern bool) error {
 	p := &peer{
-		modern: modern, action: mcp.ElicitationResponseActionAccept, files: []mcp.Root{{URI: "file:///one", Name: "one"}},
-		changed: map[string]bool{}, updated: map[string]bool{},
+		modern: modern, files: []mcp.Root{{URI: "file:///one", Name: "one"}},
+		User: play.User{Action: "accept", Changed: map[string]bool{}, Updated: map[string]bool{}},
 	}
 	options := []transport.StreamableHTTPCOption{transport.WithHTTPLogger(slog.New(slog.DiscardHandler))}
 	if !modern {
@@ -48,17 +37,17 @@ func run(ctx context.Context, url string, modern bool) error {
 		return err
 	}
 	p.Client = client.NewClient(tr,
-		client.WithProtocolVersion(version(modern)),
+		client.WithProtocolVersion(play.Version(modern)),
 		client.WithElicitationHandler(p), client.WithSamplingHandler(p), client.WithRootsHandler(p),
 	)
 	p.OnNotification(p.notified)
-	p.OnConnectionLost(func(err error) { printLine(fields{"step": "lost", "message": err.Error()}) })
+	p.OnConnectionLost(func(err error) { play.Step("lost", fields{"message": err.Error()}) })
 	if err := p.Start(ctx); err != nil {
 		return err
 	}
 	defer p.Close()
 	var request mcp.InitializeRequest
-	request.Params.ProtocolVersion = version(modern)
+	request.Params.ProtocolVersion = play.Version(modern)
 	request.Params.ClientInfo = mcp.Implementation{Name: "mcpgo-features-client", Version: "1.0.0"}
 	request.Params.Capabilities = mcp.ClientCapabilities{
 		Sampling:    &mcp.SamplingCapability{Tools: &struct{}{}},
@@ -69,53 +58,23 @@ func run(ctx context.Context, url string, modern bool) error {
 		return fmt.Errorf("initialize: %w", err)
 	}
 	for _, f := range p.features(init) {
-		result, err := f.run(ctx)
-		if err != nil {
-			result = fields{"message": err.Error()}
-		}
-		if result == nil {
-			continue
-		}
-		result["step"] = f.name
-		printLine(result)
+		play.Do(ctx, f.name, f.run)
 	}
 	return nil
 }
 
 func (p *peer) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	answer := func(content any) (*mcp.ElicitationResult, error) {
-		return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: p.action, Content: content}}, nil
+	action, content, err := p.Answer(r.Params.Mode, r.Params.Message, r.Params.URL, r.Params.RequestedSchema)
+	answer := mcp.ElicitationResponse{Action: mcp.ElicitationResponseAction(action)}
+	if content != nil {
+		answer.Content = content
 	}
-	if r.Params.Mode == "url" {
-		p.asked = append(p.asked, r.Params.Message+": "+r.Params.URL)
-		return answer(nil)
-	}
-	p.asked = append(p.asked, r.Params.Message)
-	if p.action != mcp.ElicitationResponseActionAccept {
-		return answer(nil)
-	}
-	raw, _ := json.Marshal(r.Params.RequestedSchema)
-	var schema struct {
-		Properties map[string]struct{ Default any }
-	}
-	if err := json.Unmarshal(raw, &schema); err != nil {
-		return nil, err
-	}
-	content := fields{}
-	for name, property := range schema.Properties {
-		content[name] = property.Default
-		if property.Default == nil {
-			content[name] = map[string]string{"name": "Ada", "colour": "green"}[name]
-		}
-	}
-	return answer(content)
+	return &mcp.ElicitationResult{ElicitationResponse: answer}, err
 }
 
 func (p *peer) CreateMessage(_ context.Context, r mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	answer := func(stop string, content any) (*mcp.CreateMessageResult, error) {
 		return &mcp.CreateMessageResult{SamplingMessage: mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: content}, Model: "peer-model", StopReason: stop}, nil
 	}
@@ -136,55 +95,39 @@ func (p *peer) CreateMessage(_ context.Context, r mcp.CreateMessageRequest) (*mc
 	}
 	switch {
 	case len(names) == 0:
-		p.sampled = append(p.sampled, fmt.Sprintf("%s (%s, %d)", last.Text, r.CreateMessageParams.SystemPrompt, r.CreateMessageParams.MaxTokens))
+		p.Sampled = append(p.Sampled, fmt.Sprintf("%s (%s, %d)", last.Text, r.CreateMessageParams.SystemPrompt, r.CreateMessageParams.MaxTokens))
 		return answer("endTurn", mcp.NewTextContent("something"))
 	case last.Type == "text":
-		p.sampled = append(p.sampled, "text with "+strings.Join(names, ","))
+		p.Sampled = append(p.Sampled, "text with "+strings.Join(names, ","))
 		return answer("toolUse", mcp.ToolUseContent{Type: "tool_use", ID: "use-1", Name: "lookup", Input: fields{"key": "k"}})
 	}
-	p.sampled = append(p.sampled, last.Type+" with "+strings.Join(names, ","))
+	p.Sampled = append(p.Sampled, last.Type+" with "+strings.Join(names, ","))
 	return answer("endTurn", mcp.NewTextContent("it is "+last.Content[0].Text))
 }
 
 func (p *peer) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	return &mcp.ListRootsResult{Roots: slices.Clone(p.files)}, nil
 }
 
 func (p *peer) notified(n mcp.JSONRPCNotification) {
-	p.mu.Lock()
 	more := n.Params.AdditionalFields
-	var note func()
+	if n.Method == "notifications/progress" {
+		p.Note(fmt.Sprintf("%v/%v %v", more["progress"], more["total"], more["message"]))
+		return
+	}
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	switch n.Method {
 	case "notifications/message":
-		p.logs = append(p.logs, fmt.Sprintf("%v %v: %v", more["level"], more["logger"], more["data"]))
+		p.Logs = append(p.Logs, fmt.Sprintf("%v %v: %v", more["level"], more["logger"], more["data"]))
 	case "notifications/resources/updated":
-		p.updated[fmt.Sprint(more["uri"])] = true
-	case "notifications/progress":
-		p.progress = append(p.progress, fmt.Sprintf("%v/%v %v", more["progress"], more["total"], more["message"]))
-		note = p.onNote
+		p.Updated[fmt.Sprint(more["uri"])] = true
 	default:
 		if kind, ok := strings.CutSuffix(strings.TrimPrefix(n.Method, "notifications/"), "/list_changed"); ok {
-			p.changed[kind] = true
+			p.Changed[kind] = true
 		}
-	}
-	p.mu.Unlock()
-	if note != nil {
-		note()
-	}
-}
-
-// until waits, 5 seconds at most.
-func (p *peer) until(holds func() bool) {
-	for range 100 {
-		p.mu.Lock()
-		ok := holds()
-		p.mu.Unlock()
-		if ok {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 
@@ -197,36 +140,23 @@ func (p *peer) tool(ctx context.Context, name string, args fields, meta *mcp.Met
 	return p.CallTool(ctx, request)
 }
 
-// asking runs what may ask and tells what was asked.
-func (p *peer) asking(run func() (string, any, error)) (fields, error) {
-	p.mu.Lock()
-	p.asked, p.sampled = []string{}, nil
-	p.mu.Unlock()
-	said, structured, err := run()
-	if err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	result := fields{"text": said, "asked": p.asked}
-	if p.sampled != nil {
-		result["sampled"] = p.sampled
-	}
-	if structured != nil {
-		result["structured"] = structured
-	}
-	return result, nil
-}
-
 func (p *peer) askingTool(name string) func(context.Context) (fields, error) {
 	return func(ctx context.Context) (fields, error) {
-		return p.asking(func() (string, any, error) {
+		return p.Asking(func() (string, any, error) {
 			r, err := p.tool(ctx, name, nil, nil)
 			if err != nil {
 				return "", nil, err
 			}
 			return words(r.Content), r.StructuredContent, nil
 		})
+	}
+}
+
+// touched has the server change everything.
+func (p *peer) touched(ctx context.Context) func() error {
+	return func() error {
+		_, err := p.tool(ctx, "touch", nil, nil)
+		return err
 	}
 }
 
@@ -238,23 +168,4 @@ func refused(err error) (fields, error) {
 		}
 	}
 	return fields{"message": fmt.Sprint(err)}, nil
-}
-
-func sorted(set map[string]bool) []string {
-	return append([]string{}, slices.Sorted(maps.Keys(set))...)
-}
-
-// touch has the server change everything; the user sees what comes of it.
-func (p *peer) touch(ctx context.Context) (changed, updated []string, err error) {
-	p.mu.Lock()
-	p.changed, p.updated = map[string]bool{}, map[string]bool{}
-	p.mu.Unlock()
-	if _, err := p.tool(ctx, "touch", nil, nil); err != nil {
-		return nil, nil, err
-	}
-	p.until(func() bool { return len(p.changed) == 3 })
-	time.Sleep(100 * time.Millisecond)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return sorted(p.changed), sorted(p.updated), nil
 }

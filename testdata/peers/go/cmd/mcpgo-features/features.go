@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"peers/play"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ func (p *peer) features(init *mcp.InitializeResult) []feature {
 			if err != nil {
 				return nil, err
 			}
-			return fields{"versions": slices.Contains(r.SupportedVersions, modernVersion)}, nil
+			return fields{"versions": slices.Contains(r.SupportedVersions, play.Version(true))}, nil
 		}},
 		{"ping", func(ctx context.Context) (fields, error) {
 			if err := p.Ping(ctx); p.modern || err != nil { // sends nothing in the modern era
@@ -64,7 +65,7 @@ func (p *peer) features(init *mcp.InitializeResult) []feature {
 			return refused(err)
 		}},
 		{"prompt-asks", func(ctx context.Context) (fields, error) {
-			return p.asking(func() (string, any, error) {
+			return p.Asking(func() (string, any, error) {
 				r, err := p.prompt(ctx, "asking", nil)
 				if err != nil {
 					return "", nil, err
@@ -80,7 +81,7 @@ func (p *peer) features(init *mcp.InitializeResult) []feature {
 			return refused(err)
 		}},
 		{"read-asks", func(ctx context.Context) (fields, error) {
-			return p.asking(func() (string, any, error) {
+			return p.Asking(func() (string, any, error) {
 				said, err := p.read(ctx, "peer://asking")
 				return said, nil, err
 			})
@@ -181,33 +182,33 @@ func (p *peer) contents(ctx context.Context) (fields, error) {
 }
 
 func (p *peer) progressed(ctx context.Context) (fields, error) {
-	p.mu.Lock()
-	p.progress = nil
-	p.mu.Unlock()
+	p.Mu.Lock()
+	p.Progress = nil
+	p.Mu.Unlock()
 	r, err := p.tool(ctx, "progress", fields{"steps": 3}, &mcp.Meta{ProgressToken: "token-1"})
 	if err != nil {
 		return nil, err
 	}
-	p.until(func() bool { return len(p.progress) >= 3 })
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return fields{"text": words(r.Content), "notes": slices.Clone(p.progress)}, nil
+	p.Until(func() bool { return len(p.Progress) >= 3 })
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	return fields{"text": words(r.Content), "notes": slices.Clone(p.Progress)}, nil
 }
 
 func (p *peer) cancel(ctx context.Context) (fields, error) {
 	id := fmt.Sprint(time.Now().UnixNano())
 	short, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p.mu.Lock()
-	p.onNote = cancel
-	p.mu.Unlock()
+	p.Mu.Lock()
+	p.OnNote = cancel
+	p.Mu.Unlock()
 	outcome := "answered"
 	if _, err := p.tool(short, "wait", fields{"id": id}, &mcp.Meta{ProgressToken: "token-2"}); err != nil {
 		outcome = "aborted"
 	}
-	p.mu.Lock()
-	p.onNote = nil
-	p.mu.Unlock()
+	p.Mu.Lock()
+	p.OnNote = nil
+	p.Mu.Unlock()
 	answer := ""
 	for range 100 {
 		r, err := p.tool(ctx, "cancelled", fields{"id": id}, nil)
@@ -225,9 +226,9 @@ func (p *peer) cancel(ctx context.Context) (fields, error) {
 func (p *peer) log(ctx context.Context) (fields, error) {
 	lines := fields{}
 	for _, level := range []mcp.LoggingLevel{mcp.LoggingLevelInfo, mcp.LoggingLevelError} {
-		p.mu.Lock()
-		p.logs = []string{}
-		p.mu.Unlock()
+		p.Mu.Lock()
+		p.Logs = []string{}
+		p.Mu.Unlock()
 		var request mcp.SetLevelRequest
 		request.Params.Level = level
 		if err := p.SetLevel(ctx, request); err != nil { // the modern era has it in each request
@@ -236,11 +237,11 @@ func (p *peer) log(ctx context.Context) (fields, error) {
 		if _, err := p.tool(ctx, "log", nil, nil); err != nil {
 			return nil, err
 		}
-		p.until(func() bool { return len(p.logs) >= map[mcp.LoggingLevel]int{"info": 2, "error": 1}[level] })
+		p.Until(func() bool { return len(p.Logs) >= map[mcp.LoggingLevel]int{"info": 2, "error": 1}[level] })
 		time.Sleep(50 * time.Millisecond)
-		p.mu.Lock()
-		lines[string(level)] = slices.Clone(p.logs)
-		p.mu.Unlock()
+		p.Mu.Lock()
+		lines[string(level)] = slices.Clone(p.Logs)
+		p.Mu.Unlock()
 	}
 	return fields{"lines": lines}, nil
 }
@@ -397,7 +398,7 @@ func (p *peer) subscribe(ctx context.Context) (fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed, updated, err := p.touch(ctx)
+	changed, updated, err := p.Touch(p.touched(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -411,7 +412,7 @@ func (p *peer) subscribe(ctx context.Context) (fields, error) {
 		return nil, err
 	}
 	defer stop()
-	_, after, err := p.touch(ctx)
+	_, after, err := p.Touch(p.touched(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -419,21 +420,13 @@ func (p *peer) subscribe(ctx context.Context) (fields, error) {
 }
 
 func (p *peer) declined(ctx context.Context) (fields, error) {
-	result := fields{}
-	for member, action := range map[string]mcp.ElicitationResponseAction{"declined": "decline", "cancelled": "cancel"} {
-		p.mu.Lock()
-		p.action = action
-		p.mu.Unlock()
+	return p.Declined(func() (string, error) {
 		r, err := p.tool(ctx, "ask", nil, nil)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		result[member] = words(r.Content)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.action = mcp.ElicitationResponseActionAccept
-	return result, nil
+		return words(r.Content), nil
+	})
 }
 
 func (p *peer) roots(ctx context.Context) (fields, error) {
@@ -441,9 +434,9 @@ func (p *peer) roots(ctx context.Context) (fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
+	p.Mu.Lock()
 	p.files = append(p.files, mcp.Root{URI: "file:///two", Name: "two"})
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	result := fields{}
 	if !p.modern {
 		if err := p.RootListChanges(ctx); err != nil {

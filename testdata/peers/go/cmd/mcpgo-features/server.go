@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"peers/play"
 	"slices"
 	"strings"
 	"sync"
@@ -40,7 +41,7 @@ func handler(modern bool) http.Handler {
 	s.tools()
 	s.prompts()
 	s.resources()
-	return server.NewStreamableHTTPServer(s.MCPServer, server.WithStreamableHTTPProtocolVersions(version(modern)), server.WithStateful(!modern))
+	return server.NewStreamableHTTPServer(s.MCPServer, server.WithStreamableHTTPProtocolVersions(play.Version(modern)), server.WithStateful(!modern))
 }
 
 // hooks keep the subscriptions, which the SDK's HTTP sessions do not.

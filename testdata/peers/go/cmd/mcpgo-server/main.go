@@ -11,11 +11,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log"
-	"net"
-	"net/http"
-	"os"
+	"peers/play"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -36,19 +33,7 @@ func main() {
 		log.Fatalf("-era: want legacy or both, got %q", *era)
 	}
 
-	listener, err := net.Listen("tcp", *addr)
-	if err != nil {
-		log.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/mcp", server.NewStreamableHTTPServer(newServer(), append(options, server.WithStateful(true))...))
-	fmt.Printf("listening on http://%s/mcp\n", listener.Addr())
-
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
-	log.Fatal(http.Serve(listener, mux))
+	play.Serve(*addr, server.NewStreamableHTTPServer(newServer(), append(options, server.WithStateful(true))...))
 }
 
 func newServer() *server.MCPServer {
