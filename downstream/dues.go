@@ -191,43 +191,62 @@ func (x *exchange) payVerb(upgrade bool) bool {
 	return true
 }
 
+// dues is what the client of the link has used.
+func (s *clientLink) dues() throttle.Caller {
+	if s.o.Dues == nil {
+		return throttle.Caller{}
+	}
+	return s.o.Dues()
+}
+
+// count counts n bytes that were read, and says which limit they are over.
+func (s *clientLink) count(n int64, who throttle.Caller) throttle.Refusal {
+	over := who.Request()
+	if !over.Refused() {
+		return who.Send(n)
+	}
+	who.Sent(n)
+	return over
+}
+
 // pay says which limit refuses a message of the link, if one does. It has been
 // read already.
 func (s *clientLink) pay(m *jsonrpc.Message) throttle.Refusal {
-	who := s.o.Dues
-	over := who.Request()
-	if n := int64(len(m.Raw)); !over.Refused() {
-		over = who.Send(n)
-	} else {
-		who.Sent(n)
+	who := s.dues()
+	return payOver(who, s.count(int64(len(m.Raw)), who), m)
+}
+
+// limited tells of a refusal, and says it in words.
+func (s *clientLink) limited(r throttle.Refusal) string {
+	if s.o.Limited != nil {
+		s.o.Limited(r.Limit)
 	}
-	return payOver(who, over, m)
+	return dueText(r.Limit)
 }
 
 // overDue answers a message of the link that is over a limit: there is no place
 // for a status, so the error says when to come again. Notifications have no
 // answer.
 func (s *clientLink) overDue(m *jsonrpc.Message, b *linkBatch, stream string, r throttle.Refusal, version string) {
-	if s.o.Limited != nil {
-		s.o.Limited(r.Limit)
-	}
+	text := s.limited(r)
 	if m.Kind != jsonrpc.Request {
-		s.o.Logger.Debug("dropped a message of the client", "why", dueText(r.Limit))
+		s.o.Logger.Debug("dropped a message of the client", "why", text)
 		return
 	}
 	_, code := translate.StatusOf(translate.CondTooMany, translate.Legacy)
-	s.answer(b, stream, jsonrpc.NewError(m.ID, translate.CodeFor(code, version), dueText(r.Limit), dueData(r)))
+	s.answer(b, stream, jsonrpc.NewError(m.ID, translate.CodeFor(code, version), text, dueData(r)))
 }
 
 // hold counts a request as under way, or refuses it.
 func (s *clientLink) hold(f *flight) bool {
 	n := int64(len(f.msg.Raw))
-	r := s.o.Dues.Hold(n)
+	f.dues = s.dues()
+	r := f.dues.Hold(n)
 	if r.Refused() && translate.DueOf(f.msg) == translate.DueRefused {
 		s.overDue(f.msg, f.batch, f.tap, r, f.caller.Version)
 		return false
 	} else if r.Refused() {
-		s.o.Dues.Keep(n)
+		f.dues.Keep(n)
 	}
 	f.held = n
 	return true

@@ -38,6 +38,8 @@ func newDueHub() dueHub { return dueHub{fakeHub: legacyHub(nil)} }
 // "ok", "dropped", or how it was refused.
 type dueClient struct {
 	send func(body, mark string) (out string)
+	// raw sends anything and returns what is said to it, where all share a channel.
+	raw func(body string) string
 }
 
 // errorOut reads a refusal in a JSON-RPC error.
@@ -80,7 +82,7 @@ func isRequest(body string) bool {
 var dueTransports = map[string]func(t *testing.T, hub dueHub, lim *throttle.Limiter) dueClient{
 	"http": func(t *testing.T, hub dueHub, lim *throttle.Limiter) dueClient {
 		r := newRig(t, hub.fakeHub, func(o *Options) { o.Limiter, o.Hub = lim, hub })
-		return dueClient{func(body, mark string) string {
+		return dueClient{send: func(body, mark string) string {
 			lines := []string{"Mcp-Session-Id: s"}
 			if strings.Contains(body, translate.MetaVersion) {
 				m, _ := jsonrpc.Decode([]byte(body), jsonrpc.Limits{})
@@ -106,6 +108,9 @@ var dueTransports = map[string]func(t *testing.T, hub dueHub, lim *throttle.Limi
 		return dueClient{func(body, mark string) string {
 			w.say(body)
 			return linkOut(t, hub, mark, isRequest(body), w.next)
+		}, func(body string) string {
+			w.say(body)
+			return w.next()
 		}}
 	},
 	"stdio": func(t *testing.T, hub dueHub, lim *throttle.Limiter) dueClient {
@@ -135,13 +140,16 @@ var dueTransports = map[string]func(t *testing.T, hub dueHub, lim *throttle.Limi
 		return dueClient{func(body, mark string) string {
 			fmt.Fprintln(out, body)
 			return linkOut(t, hub, mark, isRequest(body), next)
+		}, func(body string) string {
+			fmt.Fprintln(out, body)
+			return next()
 		}}
 	},
 	"sse": func(t *testing.T, hub dueHub, lim *throttle.Limiter) dueClient {
 		c := newRig(t, hub.fakeHub, func(o *Options) { sseServed(o); o.Limiter, o.Hub = lim, hub }).openSSE()
 		c.post(initSSE)
 		c.next()
-		return dueClient{func(body, mark string) string {
+		return dueClient{send: func(body, mark string) string {
 			if got := c.post(body); got.status != 202 {
 				t.Errorf("post of %s: %d", mark, got.status) // a widely used client ends there
 			}

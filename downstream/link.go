@@ -38,9 +38,11 @@ type linkOptions struct {
 
 	Supported func(context.Context, session.Caller) []string // as StdioOptions'
 	Budget    *session.Budget                                // drawn on by requests over 64 KiB in flight; nil: none
-	// Dues is what the client has used of its limits; zero: none, or they are
-	// looked after elsewhere. Limited, if set, is told of refusals for them.
-	Dues    throttle.Caller
+	// Dues finds what the client has used of its limits, anew for each message:
+	// limits change while a link is open, and so does who shares them. Nil: none,
+	// or they are looked after elsewhere. Limited, if set, is told of refusals for
+	// them.
+	Dues    func() throttle.Caller
 	Limited func(limit string)
 	Logger  *slog.Logger
 	Tap     session.Tap // nil: nobody looks
@@ -97,7 +99,8 @@ type flight struct {
 	tap       string // the stream of the request and its answer, for the tap
 	retry     bool   // it was sent again in a new session
 	took      int64  // of the budget
-	held      int64  // of what the client may have under way
+	held      int64  // of what the client may have under way, by dues
+	dues      throttle.Caller
 }
 
 func newClientLink(ctx context.Context, o linkOptions) *clientLink {
@@ -172,22 +175,27 @@ func (s *clientLink) take(raw []byte) {
 		return
 	}
 	if err != nil {
-		s.refuseLine(err)
+		s.refuseLine(raw, err)
 		return
 	}
 	s.message(m, nil)
 }
 
-func (s *clientLink) refuseLine(err error) {
-	id, code, text := jsonrpc.NullID(), jsonrpc.CodeParse, "parse error"
+// refuseLine answers what is no message of the client's. It counts like one.
+func (s *clientLink) refuseLine(raw []byte, err error) {
+	id, code, text, data := jsonrpc.NullID(), jsonrpc.CodeParse, "parse error", []byte(nil)
 	if de, ok := errors.AsType[*jsonrpc.DecodeError](err); ok {
 		code, text = de.Code, de.Msg
 		if !de.ID.IsZero() {
 			id = de.ID
 		}
 	}
+	if over := s.count(int64(len(raw)), s.dues()); over.Refused() {
+		_, code = translate.StatusOf(translate.CondTooMany, translate.Legacy)
+		text, data = s.limited(over), dueData(over)
+	}
 	s.o.Logger.Debug("refused a line", "why", text)
-	s.tell("", jsonrpc.NewError(id, code, text, nil))
+	s.tell("", jsonrpc.NewError(id, code, text, data))
 }
 
 // message leads one message. Messages are handed over in their order; answers

@@ -21,12 +21,12 @@ func (s *clientLink) takeBatch(raw []byte) {
 	version := s.legacy.version
 	s.mu.Unlock()
 	if f, ok := translate.Lookup(version); !ok || !f.Batch {
-		s.refuseLine(jsonrpc.ErrBatch)
+		s.refuseLine(raw, jsonrpc.ErrBatch)
 		return
 	}
 	msgs, err := jsonrpc.DecodeBatch(raw, jsonrpc.Limits{})
 	if err != nil {
-		s.refuseLine(err)
+		s.refuseLine(raw, err)
 		return
 	}
 	b := &linkBatch{}
@@ -35,7 +35,7 @@ func (s *clientLink) takeBatch(raw []byte) {
 			b.left++
 		}
 		if m.Method == "initialize" || m.At("params", "_meta", translate.MetaVersion).Exists() {
-			s.refuseLine(&jsonrpc.DecodeError{Code: jsonrpc.CodeInvalidRequest, Msg: "this message cannot be part of a batch"})
+			s.refuseLine(raw, &jsonrpc.DecodeError{Code: jsonrpc.CodeInvalidRequest, Msg: "this message cannot be part of a batch"})
 			return
 		}
 	}

@@ -24,7 +24,7 @@ func (s *clientLink) pump(ctx context.Context, f *flight) {
 		if f.took > 0 {
 			s.o.Budget.Release(f.took)
 		}
-		s.o.Dues.Let(f.held)
+		f.dues.Let(f.held)
 		if s.o.Watch != nil {
 			s.o.Watch.over(f)
 		}

@@ -70,7 +70,7 @@ func ServeStdio(ctx context.Context, o StdioOptions) error {
 	out := lines.NewWriter(o.Out)
 	s := &stdioServer{o: o, clientLink: newClientLink(ctx, linkOptions{
 		Hub: o.Hub, Who: session.Caller{Principal: session.LocalPrincipal}, Write: func(raw []byte) error { return out.Write(raw) },
-		Supported: o.Supported, Budget: o.Budget, Dues: o.Limiter.Caller(string(session.LocalPrincipal)), Limited: o.Limited, Logger: o.Logger,
+		Supported: o.Supported, Budget: o.Budget, Dues: func() throttle.Caller { return o.Limiter.Caller(string(session.LocalPrincipal)) }, Limited: o.Limited, Logger: o.Logger,
 		Tap: o.Tap, Transport: translate.TransportStdio, Conn: "client",
 	})}
 	defer s.end(nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"taskbridge/session/throttle"
 	"taskbridge/session/ws"
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -68,7 +69,7 @@ func newSocket(s *Server, x *exchange, c *websocket.Conn) *socket {
 		MaxMessage: int(s.o.Limits.Body), Budget: s.o.Budget,
 		Message: s.o.Limits.BodyTimeout,
 	})
-	w := &socket{s: s, conn: conn, until: x.until}
+	w, key := &socket{s: s, conn: conn, until: x.until}, dueKey(x.caller)
 	w.clientLink = newClientLink(context.WithoutCancel(x.r.Context()), linkOptions{
 		Hub: s.o.Hub, Who: x.caller, Write: func(raw []byte) error { return conn.Write(raw) }, Crowded: true,
 		Refuse: func() translate.Cond {
@@ -77,7 +78,7 @@ func newSocket(s *Server, x *exchange, c *websocket.Conn) *socket {
 			}
 			return translate.CondNone
 		},
-		Supported: s.o.Supported, Budget: s.o.Budget, Dues: x.dues.who, Limited: s.o.Metrics.Limited, Logger: s.o.Logger,
+		Supported: s.o.Supported, Budget: s.o.Budget, Dues: func() throttle.Caller { return s.o.Limiter.Caller(key) }, Limited: s.o.Metrics.Limited, Logger: s.o.Logger,
 		Tap: s.o.Tap, Transport: translate.TransportWebSocket, Conn: s.connName("ws"),
 		Peer: clientAddr(x.r, s.o.TrustedProxies),
 	})

@@ -111,9 +111,6 @@ func (b *bridge) changeRoutes(c *bridgeConfig, back *undo) ([]*route, error) {
 			continue
 		}
 		r := &route{routeConfig: *rc, hub: old.hub, live: old.live, limiter: old.limiter}
-		if rc.rates == nil || old.limiter == nil {
-			r.limiter = b.newLimiter(rc)
-		}
 		if err := r.hub.Update(b.upstreams(c, r)); err != nil {
 			return nil, plainStart(err)
 		}
@@ -189,9 +186,7 @@ func (b *bridge) commit(c bridgeConfig, routes []*route, who *callers) {
 	b.countRoutes(routes)
 	b.limiter.Set(c.rates)
 	for _, r := range routes {
-		if r.limiter != nil {
-			r.limiter.Set(*r.rates)
-		}
+		r.limiter.Set(r.ownRates())
 		for i := range r.upstreams {
 			if s := r.live.of(&r.upstreams[i]); s != nil { // one of its name may be emptied beside it
 				b.know(s.owner, s.peer)

@@ -23,7 +23,7 @@ type route struct {
 	routeConfig
 	hub     *session.Route
 	live    *backends
-	limiter *throttle.Limiter // of its own; nil: the process's
+	limiter *throttle.Limiter // under the process's
 }
 
 // backends are the servers of a route that have been started, those that are
@@ -84,11 +84,18 @@ func plainStart(err error) error {
 	return err
 }
 
+// newLimiter is of a route, also of one without limits of its own: a reload may
+// bring some, which hold for the connections that are open.
 func (b *bridge) newLimiter(rc *routeConfig) *throttle.Limiter {
+	return throttle.New(rc.ownRates(), 0).Under(b.limiter)
+}
+
+// ownRates are zero, which is no limit, where the file gives the route none.
+func (rc *routeConfig) ownRates() throttle.Limits {
 	if rc.rates == nil {
-		return nil
+		return throttle.Limits{}
 	}
-	return throttle.New(*rc.rates, 0).Under(b.limiter)
+	return *rc.rates
 }
 
 // countsOf is where it is counted what callers of a route have: there, and over
@@ -145,10 +152,7 @@ func (b *bridge) open(c *bridgeConfig, d *door, l *listenerConfig, routes []*rou
 	unknown := common
 	for _, r := range routes {
 		o := common
-		o.Principal, o.Follows = c.principal, d.settled[r.name]
-		if r.limiter != nil {
-			o.Limiter = r.limiter
-		}
+		o.Principal, o.Follows, o.Limiter = c.principal, d.settled[r.name], r.limiter
 		s, err := b.endpoint(c, l, r, who, o)
 		if err != nil {
 			return out, err

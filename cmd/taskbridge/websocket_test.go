@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -14,8 +15,18 @@ import (
 // like one on stdio.
 func startSocket(t *testing.T, modern bool, url string) *lineClient {
 	t.Helper()
+	return startSocketAs(t, modern, url, "")
+}
+
+// startSocketAs is startSocket with a bearer token.
+func startSocketAs(t *testing.T, modern bool, url, token string) *lineClient {
+	t.Helper()
 	d := websocket.Dialer{Subprotocols: []string{"mcp"}}
-	ws, _, err := d.DialContext(t.Context(), "ws"+strings.TrimPrefix(url, "http"), nil)
+	h := http.Header{}
+	if token != "" {
+		h.Set("Authorization", "Bearer "+token)
+	}
+	ws, _, err := d.DialContext(t.Context(), "ws"+strings.TrimPrefix(url, "http"), h)
 	if err != nil {
 		t.Fatal(err)
 	}
