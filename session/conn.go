@@ -55,9 +55,23 @@ type DialError struct {
 	Status int
 	// HTTP is what else was said with Status (WWW-Authenticate, Retry-After);
 	// nil without Status.
-	HTTP *translate.Envelope
-	Err  error
+	HTTP  *translate.Envelope
+	Again Again
+	Err   error
 }
+
+// Again says whether a message may be sent again whose exchange broke.
+type Again uint8
+
+const (
+	// AgainNever: it may not, or nobody knows.
+	AgainNever Again = iota
+	// AgainSafe: the connection broke, and the server may have had the message:
+	// only what translate.Repeatable allows.
+	AgainSafe
+	// AgainAny: not one byte of it was written, so the server cannot have had it.
+	AgainAny
+)
 
 func (e *DialError) Error() string { return fmt.Sprintf("upstream %q: %v", e.Upstream, e.Err) }
 

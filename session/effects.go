@@ -242,11 +242,38 @@ func (r *Runner) run(ctx context.Context, key upKey, ex *exchange, e openAt) {
 	}
 }
 
+// pump carries one exchange, and again where its connection broke before anything
+// came and its message may be sent again.
 func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Event {
+	p := pumping{r: r, key: key, ex: ex}
+	for sent := 1; ; sent++ {
+		end, err := p.try(ctx, e)
+		if err == nil || p.heard || sent > sendsAgain || ctx.Err() != nil || !r.live(key, ex) || !maySendAgain(e.Out, err) {
+			return end
+		}
+		r.log.Debug("sending a request again whose connection broke", "upstream", e.Upstream, "err", err)
+		e.Out.Msg = p.anew(e.Out.Msg, sent)
+	}
+}
+
+// pumping is an exchange while it is carried.
+type pumping struct {
+	r      *Runner
+	key    upKey
+	ex     *exchange
+	opened bool // the operation has had EvOpened
+	heard  bool // it has had a message
+	// asked is what its request is called, now the id it was sent again under.
+	asked, now jsonrpc.ID
+}
+
+// try sends the message once; its error is why the exchange broke.
+func (p *pumping) try(ctx context.Context, e openAt) (Event, error) {
+	r, key, ex := p.r, p.key, p.ex
 	end := Event{Kind: EvServerEnd, Label: e.Label, exchange: ex.name}
 	if e.Paced {
 		if err := r.looks.wait(ctx, e.As); err != nil {
-			return broken(end, err)
+			return broken(end, err), err
 		}
 	}
 	seen := r.observeExchange(&e)
@@ -254,11 +281,12 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Ev
 	r.judge(ctx, stream, err)
 	if err != nil {
 		seen.over(ctx, nil, err)
-		return broken(end, err)
+		return broken(end, err), err
 	}
 	env := stream.Envelope()
 	end.Frame.HTTP = env
-	if env != nil && env.Status/100 == 2 && isEventStream(env.Header.Get("Content-Type")) {
+	if env != nil && env.Status/100 == 2 && isEventStream(env.Header.Get("Content-Type")) && !p.opened {
+		p.opened = true
 		r.deliver(key.op, Event{Kind: EvOpened, Label: e.Label, Frame: translate.Frame{HTTP: env}, exchange: ex.name})
 	}
 	feeds := r.localStream(e.Feeds)
@@ -277,19 +305,21 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Ev
 			f.HTTP = env
 		}
 		f.Msg = translate.ErrorFromServer(f.Msg, e.Out.Version)
+		p.heard = true
 		within := r.questions.heard(&e, f.Msg, f.HTTP)
 		if f.Msg.Kind == jsonrpc.Response || f.Msg.Kind == jsonrpc.ErrorResponse {
 			ex.answered.Store(e.Out.Verb == http.MethodPost)
 			seen.answered(f.Msg, f.HTTP)
+			f.Msg = p.named(f.Msg)
 		}
 		r.deliverPaced(key.op, Event{Kind: EvServer, Label: e.Label, Frame: f, exchange: ex.name, trace: within})
 		return ex.answered.Load()
 	})
 	seen.over(ctx, env, err)
 	if err != nil {
-		return broken(end, err)
+		return broken(end, err), err
 	}
-	return end
+	return end, nil
 }
 
 // slowClient: how long a client may leave its stream full.

@@ -383,6 +383,9 @@ func (t *modernTask) sessionLost(x *Exec) bool {
 	t.Lost = true
 	x.Do(Tell{To: t.Pool, Name: "lost", Data: []byte(t.Ready.Session)})
 	t.Ready = poolReady{}
+	if t.up("get") { // asked there, too: ready asks again
+		x.Do(Shut{Label: "get"})
+	}
 	if t.up("result") { // what waits there waits in vain
 		x.Do(Shut{Label: "result"}, Wake{Name: "hold", At: x.Now.Add(x.Policy.RetryAfter)})
 	}

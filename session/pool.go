@@ -403,7 +403,7 @@ func (p *poolSession) timer(x *Exec, name string) {
 		}
 	case "idle":
 		due := p.Used.Add(x.Policy.SessionIdle)
-		if p.Leases > 0 || len(p.Listens) > 0 || x.r.has(flyPrefix(x.ID)) {
+		if p.Phase != "ready" || p.Leases > 0 || len(p.Listens) > 0 || len(p.ToolWait) > 0 || x.r.has(flyPrefix(x.ID)) {
 			due = x.Now.Add(x.Policy.SessionIdle)
 		}
 		if due.After(x.Now) {

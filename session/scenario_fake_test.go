@@ -225,6 +225,8 @@ func (m *fakeMetrics) count(where *map[string]int, what string) {
 var failures = map[string]session.Fail{
 	"unreachable": session.FailUnreachable,
 	"broken":      session.FailBroken,
+	"cut":         session.FailBroken, // its connection broke
+	"unsent":      session.FailBroken, // before anything was written
 	"process":     session.FailProcess,
 	"too-large":   session.FailTooLarge,
 	"redirect":    session.FailRedirect,
@@ -232,7 +234,8 @@ var failures = map[string]session.Fail{
 }
 
 func dialError(kind string) error {
-	return &session.DialError{Fail: failures[kind], Upstream: "default", Err: errors.New("scripted: " + kind)}
+	again := map[string]session.Again{"cut": session.AgainSafe, "unsent": session.AgainAny}[kind]
+	return &session.DialError{Fail: failures[kind], Again: again, Upstream: "default", Err: errors.New("scripted: " + kind)}
 }
 
 func headerOf(lines []string) http.Header {

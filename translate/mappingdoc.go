@@ -21,6 +21,7 @@ and capabilities in every request. Between peers of one era bytes pass as they a
 	d.revisions()
 	d.methods()
 	d.dues()
+	d.repeats()
 	d.tasks()
 	d.conditions()
 	d.older()
@@ -71,6 +72,19 @@ is never refused. The table is in ` + "`translate/dues.go`" + `.`)
 	d.table("method", "", "why")
 	for _, r := range dues {
 		d.row(code(r.Method), r.Due.String(), r.Note)
+	}
+}
+
+func (d *docPage) repeats() {
+	d.text(`## Requests that are sent again
+
+What becomes of a request when the connection to the server breaks before anything came back, so that
+nobody knows whether the server has had it. Methods that are not listed are not sent again, nor those
+of a server's process that ended; who asked gets an error. A request of which nothing was written is
+sent again whatever it is. Twice at most. The table is in ` + "`translate/repeats.go`" + `.`)
+	d.table("method", "sent again", "why")
+	for _, r := range repeats {
+		d.row(code(r.Method), yes(r.Repeat), r.Note)
 	}
 }
 

@@ -41,6 +41,14 @@ func (e *endpoint) fail(kind session.Fail, err error) *session.DialError {
 	return &session.DialError{Fail: kind, Upstream: e.name, Err: err}
 }
 
+// cut describes a connection that broke, so that nobody knows what became of the
+// message.
+func (e *endpoint) cut(err error) *session.DialError {
+	de := e.fail(session.FailBroken, err)
+	de.Again = session.AgainSafe
+	return de
+}
+
 // sendError describes an exchange that broke before response headers came.
 // reached says that the request may have got to the server, so that it may
 // have run.
@@ -59,6 +67,9 @@ func (h *HTTP) sendError(s *stream, err error, reached bool) *session.DialError 
 	text := verb + s.e.shown + ": " + plain(err)
 	if advice := dialAdvice(err, h.opts.ConnectTimeout, "http"); advice != "" {
 		text += " (" + advice + ")"
+	}
+	if reached {
+		return s.e.cut(&textError{text, err})
 	}
 	return s.e.fail(kind, &textError{text, err})
 }
@@ -101,10 +112,10 @@ func (s *stream) readError(err error) error {
 	case errors.Is(err, errBusy):
 		return s.e.fail(session.FailBusy, errBusy)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return s.e.fail(session.FailBroken, &textError{s.e.shown + " closed the connection in the middle of its answer", err})
+		return s.e.cut(&textError{s.e.shown + " closed the connection in the middle of its answer", err})
 	}
 	text := "read the answer of " + s.e.shown + ": " + plain(err)
-	return s.e.fail(session.FailBroken, &textError{text, err})
+	return s.e.cut(&textError{text, err})
 }
 
 // plain is the text of an error of net/http. Peer bytes can be in it; a header

@@ -137,11 +137,14 @@ func (s *links) buried(p *pipe, why error) (g *grave) {
 	return g
 }
 
+// errStartLimit: the server does not answer initialize; it would not another time.
+var errStartLimit = errors.New("start limit")
+
 // alive is the link of a slot, if there is one.
 func (s *links) alive(key string) *pipe {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sl := s.slots[key]; sl != nil {
+	if sl := s.slots[key]; sl != nil && sl.p != nil && sl.p.dead() == nil { // buried may not have looked yet
 		return sl.p
 	}
 	return nil
@@ -308,7 +311,7 @@ func (c linkConn) initialize(ctx context.Context, p *pipe, m *jsonrpc.Message) (
 	s.faces[f.id] = p
 	s.mu.Unlock()
 	p.start = time.AfterFunc(s.o.StartLimit, func() {
-		p.giveUp(fmt.Errorf("it did not answer initialize within %v", s.o.StartLimit))
+		p.giveUp(&textError{fmt.Sprintf("it did not answer initialize within %v", s.o.StartLimit), errStartLimit})
 	})
 	return st, p.request(ctx, f, m, st)
 }

@@ -159,6 +159,9 @@ func (p *pipe) end(cause error) {
 	if !ok {
 		why = p.s.fail(p.s.o.fail, cause)
 	}
+	if why.Fail == session.FailBroken && !errors.Is(cause, errStartLimit) {
+		why.Again = session.AgainSafe
+	}
 	p.mu.Lock()
 	if p.ended != nil {
 		p.mu.Unlock()
@@ -185,7 +188,7 @@ func (p *pipe) end(cause error) {
 			st.end(io.EOF)
 			continue
 		}
-		st.end(why)
+		st.lost(why)
 	}
 }
 
@@ -209,7 +212,7 @@ func (p *pipe) request(ctx context.Context, f *face, m *jsonrpc.Message, st *pip
 	p.mu.Lock()
 	if p.ended != nil {
 		p.mu.Unlock()
-		return p.ended
+		return unsent(p.ended)
 	}
 	p.ids++
 	p.used = time.Now()
@@ -226,7 +229,7 @@ func (p *pipe) request(ctx context.Context, f *face, m *jsonrpc.Message, st *pip
 	}
 	questions := p.flight(f, st)
 	p.mu.Unlock()
-	if err := p.sendFor(ctx, placeOf(st), e.Pieces(), st.begun); err != nil {
+	if err := p.sendFor(ctx, placeOf(st), e.Pieces(), st); err != nil {
 		if _, ok := p.ch.(direct); ok && ctx.Err() != nil {
 			st.shut(context.Cause(ctx)) // it may be there: a cancel that follows must find it
 			return err

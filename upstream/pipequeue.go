@@ -24,10 +24,12 @@ type sendQueue struct {
 	wake   chan struct{}
 }
 
-// queued is a message, which may come in parts. shown, if set, is called just before it is written.
+// queued is a message, which may come in parts. shown, if set, is called just before it is written,
+// dropped where it never will be.
 type queued struct {
-	msg   [][]byte
-	shown func()
+	msg     [][]byte
+	shown   func()
+	dropped func()
 }
 
 func newSendQueue(write func([][]byte) error, max int64) *sendQueue {
@@ -42,13 +44,13 @@ func (q *sendQueue) size(msg [][]byte) int64 {
 	return min(n, q.max)
 }
 
-// put queues msg, which nobody changes any more.
-func (q *sendQueue) put(ctx context.Context, msg [][]byte, shown func()) error {
-	if err := q.room.Acquire(ctx, q.size(msg)); err != nil {
+// put queues a message, which nobody changes any more.
+func (q *sendQueue) put(ctx context.Context, next queued) error {
+	if err := q.room.Acquire(ctx, q.size(next.msg)); err != nil {
 		return context.Cause(ctx)
 	}
-	if !q.push(queued{msg, shown}) {
-		q.room.Release(q.size(msg))
+	if !q.push(next) {
+		q.room.Release(q.size(next.msg))
 		return ErrClosed
 	}
 	return nil
@@ -59,7 +61,7 @@ func (q *sendQueue) tryPut(msg [][]byte, shown func()) bool {
 	if !q.room.TryAcquire(q.size(msg)) {
 		return false
 	}
-	if !q.push(queued{msg, shown}) {
+	if !q.push(queued{msg: msg, shown: shown}) {
 		q.room.Release(q.size(msg))
 		return false
 	}
@@ -80,13 +82,22 @@ func (q *sendQueue) push(msg queued) bool {
 	return true
 }
 
-// close drops what is queued; run returns.
+// close drops what is queued; run returns, and so does who waits for room.
 func (q *sendQueue) close() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.closed {
-		q.closed, q.queue = true, nil
-		close(q.wake)
+	if q.closed {
+		q.mu.Unlock()
+		return
+	}
+	dropped := q.queue
+	q.closed, q.queue = true, nil
+	close(q.wake)
+	q.mu.Unlock()
+	for _, m := range dropped {
+		if m.dropped != nil {
+			m.dropped()
+		}
+		q.room.Release(q.size(m.msg))
 	}
 }
 

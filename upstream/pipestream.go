@@ -43,6 +43,7 @@ type pipeStream struct {
 	forget func() bool
 	began  bool // begun is closed
 	closed bool
+	unsent bool // nothing of the request was written, and nothing will be
 }
 
 var _ session.Stream = (*pipeStream)(nil)
@@ -132,6 +133,25 @@ func (s *pipeStream) wake() {
 	case s.signal <- struct{}{}:
 	default:
 	}
+}
+
+// drop: the request was in line when its link ended.
+func (s *pipeStream) drop() {
+	s.mu.Lock()
+	s.unsent = true
+	s.mu.Unlock()
+}
+
+// lost ends the stream of a request whose link has ended: it says whether the
+// request may be sent again.
+func (s *pipeStream) lost(why *session.DialError) {
+	s.mu.Lock()
+	again := why.Again
+	if s.unsent {
+		again = session.AgainAny
+	}
+	s.mu.Unlock()
+	s.end(againAs(why, again))
 }
 
 // isOpen: more may come.

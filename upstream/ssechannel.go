@@ -206,7 +206,7 @@ func (c *sseChannel) deliver(ctx context.Context, raw []byte, begun <-chan struc
 	c.mu.Lock()
 	if c.stopped {
 		c.mu.Unlock()
-		return c.u.fail(session.FailUnreachable, ErrClosed)
+		return unsent(c.u.fail(session.FailUnreachable, ErrClosed))
 	}
 	if ok {
 		c.latest = posting{post.target, session.Outgoing{Version: post.out.Version}}

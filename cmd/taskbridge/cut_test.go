@@ -84,10 +84,15 @@ type cutCase struct {
 	clientModern, serverModern bool
 	link                       string // websocket, http+sse
 	noTasks                    bool   // of a legacy server
+	pin                        string // the dialect the link is spoken in, if not the client's
 }
 
 func (c cutCase) String() string {
-	return fmt.Sprintf("%s client, %s, %s server", eraName(c.clientModern), c.link, eraName(c.serverModern))
+	link := c.link
+	if c.pin != "" {
+		link = c.pin + " " + link
+	}
+	return fmt.Sprintf("%s client, %s, %s server", eraName(c.clientModern), link, eraName(c.serverModern))
 }
 
 // cutRig is a client, two proxies and a server in a row.
@@ -99,6 +104,7 @@ type cutRig struct {
 	far    *bridge
 	url    string       // of near
 	slow   atomic.Int32 // calls of slow_plain that reached the server
+	gate   gate
 }
 
 func newCutRig(t *testing.T, k cutCase) *cutRig {
@@ -116,6 +122,9 @@ func newCutProxies(t *testing.T, k cutCase) *cutRig {
 	o := peers.ServerOptions{PollInterval: 20 * time.Millisecond, NoTasks: k.noTasks, Trace: func(e peers.TraceEntry) {
 		if !e.Out && bytes.Contains(e.Message, []byte(`"slow_plain"`)) {
 			r.slow.Add(1)
+		}
+		if !e.Out {
+			r.gate.pass(e.Message)
 		}
 	}}
 	var server string
@@ -135,6 +144,9 @@ func newCutProxies(t *testing.T, k cutCase) *cutRig {
 	args := []string{"--upstream", url}
 	if k.link == "http+sse" {
 		args = append(args, "--upstream-transport", "sse")
+	}
+	if k.pin != "" {
+		args = append(args, "--upstream-era", k.pin)
 	}
 	r.near, r.url = startBridge(t, args...)
 	return r
@@ -309,12 +321,9 @@ func (r *cutRig) askedModern(m lineMessage) {
 	eventually(r.t, "the task asks", func() bool { look(); return q.Status == "input_required" })
 	r.cutter.cut()
 	r.c.call("tasks/update", map[string]any{"taskId": q.TaskID, "inputResponses": q.answers()})
-	// The answer is kept until the server asks again; nobody is asked twice. A poll
-	// that crossed the cut is lost.
+	// The answer is kept until the server asks again; nobody is asked twice.
 	eventually(r.t, "the task ends", func() bool {
-		if m := r.c.call("tasks/get", map[string]any{"taskId": q.TaskID}); m.Error == nil {
-			read(m)
-		}
+		look()
 		return q.Status == "completed" || q.Status == "failed"
 	})
 	if q.Result == nil && q.Error == nil {
