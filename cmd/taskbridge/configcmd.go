@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"taskbridge/cmd/taskbridge/config"
 )
@@ -13,17 +14,17 @@ import (
 func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Check a configuration file, or print the schema of one",
+		Short: "Check or print a configuration file, or print the schema of one",
 		Long:  "A configuration file is what serve --config reads; docs/config.md names every key.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q of config; want check or schema", args[0])
+				return usagef("unknown command %q of config; want check, print or schema", args[0])
 			}
 			return cmd.Help()
 		},
 		Args: cobra.ArbitraryArgs,
 	}
-	cmd.AddCommand(a.configCheckCommand(), a.configSchemaCommand())
+	cmd.AddCommand(a.configCheckCommand(), a.configPrintCommand(), a.configSchemaCommand())
 	return cmd
 }
 
@@ -107,6 +108,42 @@ func (a *app) printConfigJSON(fine bool, routes, upstreams int, problems []confi
 		_, err = fmt.Fprintf(a.stdout, "%s\n", asciiControls(raw))
 	}
 	return err
+}
+
+func (a *app) configPrintCommand() *cobra.Command {
+	f := &serveFlags{}
+	cmd := &cobra.Command{
+		Use:   "print FILE",
+		Short: "Print what serve makes of a configuration file, flags and environment",
+		Long: "Prints the configuration serve --config FILE would run with, given the same flags, as a file\n" +
+			"that says the same. Behind each value stands where it came from: a line of the file and the\n" +
+			"variables in it, a flag, its environment variable, or default. Secrets are redacted: headers\n" +
+			"and environments of programs that are not a variable alone, users and parameters of URLs.\n" +
+			"Names of files are absolute; - is standard input. Nothing is connected to. Exit code 0: fine,\n" +
+			"2: serve would refuse it.",
+		RunE: guarded(func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 1:
+				f.config = args[0]
+			case len(args) > 1 || f.config == "":
+				return usagef("config print wants the name of one file, or - for standard input, and the flags of serve beside it")
+			}
+			return a.printConfig(f, cmd.Flags())
+		}),
+	}
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func (a *app) printConfig(f *serveFlags, fs *pflag.FlagSet) error {
+	file, s, err := f.loadFile(a, fs)
+	if err != nil {
+		return err
+	}
+	if err := f.checkProcess(fs, s); err != nil {
+		return err
+	}
+	return file.Print(a.stdout, func(path string) string { return overridden(fs, path) })
 }
 
 func (a *app) configSchemaCommand() *cobra.Command {

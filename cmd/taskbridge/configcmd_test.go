@@ -76,6 +76,55 @@ func TestConfigCheck(t *testing.T) {
 	})
 }
 
+// TestConfigPrint: what serve would run with, flags and environment over the file,
+// is a file that config check finds fine; what serve refuses is refused.
+func TestConfigPrint(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "key"), []byte(strings.Repeat("k", 40)), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "short"), []byte("k"), 0o600))
+	const routes = "routes:\n  - upstream: {url: https://a.example.com/mcp, headers: {Authorization: 'Bearer ${CONFIG_TEST_TOKEN}'}}\n"
+	file := writeConfig(t, filepath.Join(dir, "taskbridge.yaml"), "listen: 127.0.0.1:0\nlog: {level: warn}\nstate-keys: [key]\n"+routes)
+	t.Setenv("CONFIG_TEST_TOKEN", "hunter2")
+	t.Setenv("TASKBRIDGE_MAX_MESSAGE", "2MiB")
+	t.Setenv("TASKBRIDGE_LOG_LEVEL", "error")
+	code, out, errs := runArgs(t, "config", "print", file, "--log-level", "debug", "--max-tasks=7", "--drain-timeout", "90s")
+	if code != exitOK || errs != "" {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	for _, want := range []string{
+		"    address: \"127.0.0.1:0\"  # taskbridge.yaml:1\n", "  level: debug  # --log-level\n", "    tasks: 7  # --max-tasks\n",
+		"drain-timeout: 1m30s  # --drain-timeout\n", "max-message: 2MiB  # TASKBRIDGE_MAX_MESSAGE\n",
+		"state-keys: [" + filepath.Join(dir, "key") + "]  # taskbridge.yaml:3\n", "Authorization: \"Bearer ${CONFIG_TEST_TOKEN}\"  # taskbridge.yaml:5, ${CONFIG_TEST_TOKEN}\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("missing %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "hunter2") {
+		t.Error("a secret is shown")
+	}
+	again := writeConfig(t, filepath.Join(t.TempDir(), "printed.yaml"), out)
+	if code, out, errs := runArgs(t, "config", "check", again); code != exitOK {
+		t.Errorf("what was printed is refused: exit %d, %s%s", code, out, errs)
+	}
+	bad := writeConfig(t, filepath.Join(dir, "bad.yaml"), "state-keys: [short]\n"+routes)
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "config print wants the name of one file"},
+		{[]string{file, file}, "config print wants the name of one file"},
+		{[]string{filepath.Join(dir, "none")}, "cannot be read: no such file"},
+		{[]string{bad}, bad + ":1:14: state-keys[0]: state key "},
+		{[]string{file, "--max-message", "2GiB"}, "--max-message: at most 1GiB"},
+		{[]string{file, "--park", "task"}, "--park: the servers and their routes are in "},
+	} {
+		if code, out, errs := runArgs(t, append([]string{"config", "print"}, tt.args...)...); code != exitUsage || out != "" || !strings.Contains(errs, tt.want) {
+			t.Errorf("%v: exit %d, %q, %s\nwant %s", tt.args, code, out, errs, tt.want)
+		}
+	}
+}
+
 func TestConfigSchema(t *testing.T) {
 	var stdout, stderr strings.Builder
 	if code := run(t.Context(), []string{"config", "schema"}, strings.NewReader(""), &stdout, &stderr); code != 0 {

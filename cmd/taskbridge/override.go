@@ -27,11 +27,11 @@ var overrides = []override{
 		c.Listeners[0].Address = f.listen
 		return nil
 	}},
-	{"tls-cert", "listeners[0].tls", func(f *serveFlags, c *config.File) error {
+	{"tls-cert", "listeners[0].tls.cert", func(f *serveFlags, c *config.File) error {
 		c.Listeners[0].TLSCert = f.tls.cert
 		return nil
 	}},
-	{"tls-key", "listeners[0].tls", func(f *serveFlags, c *config.File) error {
+	{"tls-key", "listeners[0].tls.key", func(f *serveFlags, c *config.File) error {
 		c.Listeners[0].TLSKey = f.tls.key
 		return nil
 	}},
@@ -238,6 +238,17 @@ func (f *serveFlags) override(fs *pflag.FlagSet, file *config.File) error {
 		}
 	})
 	return failed
+}
+
+// overridden is the flag that goes over the file at a path, or its environment
+// variable; "" where none does.
+func overridden(fs *pflag.FlagSet, path string) string {
+	for _, o := range slices.Concat(overrides, limitOverrides) {
+		if o.path == path && fs.Changed(o.flag) {
+			return where(fs, o.flag)
+		}
+	}
+	return ""
 }
 
 // fileNaming names settings as they stand in a file, or as the flags that go

@@ -23,7 +23,7 @@ func TestUsage(t *testing.T) {
 		{"unknown command", []string{"serv"}, `unknown command "serv"; did you mean serve?` + "\n"},
 		{"no such command", []string{"frobnicate"}, `unknown command "frobnicate"; see taskbridge --help` + "\n"},
 		{"config without a file", []string{"config", "check"}, "config check wants the name of one file, or - for standard input\nSee taskbridge config check --help.\n"},
-		{"command of config", []string{"config", "x"}, "unknown command \"x\" of config; want check or schema\nSee taskbridge config --help.\n"},
+		{"command of config", []string{"config", "x"}, "unknown command \"x\" of config; want check, print or schema\nSee taskbridge config --help.\n"},
 		{"unknown flag", with("--lisen", "x"), "unknown flag --lisen; did you mean --listen?\n" + seeServe},
 		{"unlike any flag", with("--frobnicate"), "unknown flag --frobnicate\n" + seeServe},
 		{"no value", with("--path"), "--path needs a value\n" + seeServe},

@@ -286,21 +286,27 @@ func (f *serveFlags) load(a *app, fs *pflag.FlagSet) (*settings, error) {
 	if f.config == "" {
 		return f.check(a, fs)
 	}
-	var failed error
 	read := contents(f.config)
-	file, problems := config.Load(f.config, a.stdin, os.LookupEnv, func(file *config.File) { failed = f.override(fs, file) })
-	if failed != nil {
-		return nil, failed
-	}
-	if len(problems) > 0 {
-		return nil, problemError(problems...)
-	}
-	s, err := f.fromFile(a, file, fileNaming{flagNaming{fs}, file})
+	_, s, err := f.loadFile(a, fs)
 	if err == nil {
 		s.read = read
 		err = f.checkProcess(fs, s)
 	}
 	return s, err
+}
+
+// loadFile reads the file, with what goes over it.
+func (f *serveFlags) loadFile(a *app, fs *pflag.FlagSet) (*config.File, *settings, error) {
+	var failed error
+	file, problems := config.Load(f.config, a.stdin, os.LookupEnv, func(file *config.File) { failed = f.override(fs, file) })
+	if failed != nil {
+		return nil, nil, failed
+	}
+	if len(problems) > 0 {
+		return nil, nil, problemError(problems...)
+	}
+	s, err := f.fromFile(a, file, fileNaming{flagNaming{fs}, file})
+	return file, s, err
 }
 
 func (a *app) serve(ctx context.Context, f *serveFlags, fs *pflag.FlagSet) error {

@@ -43,6 +43,9 @@ func FuzzParse(f *testing.F) {
 			if err := schema.Validate(plain(tree(src, &problemsOf))); err != nil {
 				t.Fatalf("the schema refuses what is accepted: %v", err)
 			}
+			if text := printsAgain(t, file); strings.Contains(text, secret) && !strings.Contains(string(src), secret) {
+				t.Fatalf("printed:\n%s", text)
+			}
 		}
 	})
 }

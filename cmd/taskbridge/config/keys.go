@@ -30,15 +30,15 @@ var (
 	hostName  = textOf("host", "a host, such as mcp.example.com", true, schema{"type": "string"}, allowedHost)
 	origin    = textOf("origin", "an origin, such as https://HOST", true, schema{"type": "string", "pattern": "://"}, allowedOrigin)
 	proxy     = textOf("CIDR", "an address or a CIDR, such as 10.0.0.0/8", true, schema{"type": "string"}, cidr)
-	public    = textOf("URL", "the URL clients use, such as https://HOST", false, schema{"type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"}, publicURL)
+	public    = showing(textOf("URL", "the URL clients use, such as https://HOST", false, schema{"type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"}, publicURL), showURL)
 	name      = textOf("name", "a name, such as billing", true, schema{"type": "string", "pattern": nameForm.String()}, plainName)
 	someText  = textOf("text", "text", true, schema{"type": "string", "minLength": 1}, nil)
-	argument  = argumentKind()
+	argument  = showing(argumentKind(), showWritten)
 	file      = fileName("file")
 	count     = integer[int64](1, 1_000_000_000)
 	listening = textOf("ADDRESS:PORT", "an address to listen on, such as 127.0.0.1:8080", true, schema{"type": "string", "pattern": ":[0-9]+$"}, listenAddress)
-	byURL     = textOf("URL", "the URL of a server, such as https://HOST/PATH", false, schema{"type": "string", "pattern": "^([Hh][Tt][Tt][Pp]|[Ww][Ss])[Ss]?://"}, upstreamURL)
-	headerSet = pairsOf("names and values", maxList, schema{"pattern": headerName.String()}, headerLine)
+	byURL     = showing(textOf("URL", "the URL of a server, such as https://HOST/PATH", false, schema{"type": "string", "pattern": "^([Hh][Tt][Tt][Pp]|[Ww][Ss])[Ss]?://"}, upstreamURL), showURL)
+	headerSet = showPairs(pairsOf("names and values", maxList, schema{"pattern": headerName.String()}, headerLine), func(h Header) (string, string) { return h.Name, h.Value }, hideSecret)
 )
 
 // argumentKind is a text that may be empty.
@@ -68,7 +68,7 @@ var listenerKeys = []key[Listener]{
 }
 
 var adminKeys = []key[Admin]{
-	row("address", textOf("ADDRESS:PORT \\| unix:PATH", "an address to listen on, such as 127.0.0.1:9090, or unix:PATH", true, schema{"type": "string", "pattern": "^unix:.|:[0-9]+$"}, adminAddress),
+	row("address", showing(textOf("ADDRESS:PORT \\| unix:PATH", "an address to listen on, such as 127.0.0.1:9090, or unix:PATH", true, schema{"type": "string", "pattern": "^unix:.|:[0-9]+$"}, adminAddress), showAfter("unix:")),
 		func(a *Admin) *string { return &a.Address }, "(required)", "Where `/healthz`, `/readyz`, `/metrics`, the report and commands of operators are; `unix:PATH` is a socket."),
 	row("token-file", file, func(a *Admin) *string { return &a.TokenFile }, "(none)", "File with the token operators must bring; needed where the address is not of this machine."),
 }
@@ -157,16 +157,16 @@ var healthKeys = []key[Health]{
 var upstreamKeys = []key[Upstream]{
 	row("name", name, func(u *Upstream) *string { return &u.Name }, "(`default`, if it is the only one)", "What handles, logs and `taskbridge admin` call it."),
 	row("era", words("auto", "legacy", "modern"), func(u *Upstream) *string { return &u.Era }, "(the route's)", "What it speaks; a pin ends the search."),
-	row("weight", integer(0, 1_000_000), func(u *Upstream) *int { return &u.Weight }, "(1, where no other of the route has one)", "Its share of new work; 0 leaves it what is pinned, and what it has."),
+	row("weight", showing(integer(0, 1_000_000), showWeight), func(u *Upstream) *int { return &u.Weight }, "(1, where no other of the route has one)", "Its share of new work; 0 leaves it what is pinned, and what it has."),
 	row("url", byURL, func(u *Upstream) *string { return &u.URL }, "(this, or command)", "Its MCP endpoint: http://, https://, or for WebSocket ws://, wss://."),
 	row("transport", words("auto", "http", "sse"), func(u *Upstream) *string { return &u.Transport }, "auto", "What an http(s):// URL speaks: Streamable HTTP (`http`), HTTP+SSE (`sse`, the URL of its stream); auto finds out."),
-	row("message-url", textOf("URL", "an http(s):// URL", false, schema{"type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"}, messageURL), func(u *Upstream) *string { return &u.MessageURL }, "(what it announces)", "Where messages over HTTP+SSE go."),
+	row("message-url", showing(textOf("URL", "an http(s):// URL", false, schema{"type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"}, messageURL), showURL), func(u *Upstream) *string { return &u.MessageURL }, "(what it announces)", "Where messages over HTTP+SSE go."),
 	row("headers", headerSet, func(u *Upstream) *[]Header { return &u.Headers }, "(none)", "Sent with every request."),
 	row("header-files", listOf(file, maxList), func(u *Upstream) *[]string { return &u.HeaderFiles }, "(none)", "Files with one `NAME: VALUE` a line, # comments."),
 	row("ca", file, func(u *Upstream) *string { return &u.CA }, "(the system's)", "PEM file with the authorities to trust."),
 	row("connect-timeout", duration(false), func(u *Upstream) *durationValue { return &u.ConnectTimeout }, "10s", "Bound for connecting."),
 	row("command", listOf(argument, maxList), func(u *Upstream) *[]string { return &u.Command }, "(this, or url)", "A program that is the server, over standard input and output, and its arguments."),
-	row("env", pairsOf("names and values", maxList, schema{"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}, envPair), func(u *Upstream) *[]string { return &u.Env }, "(little)", "Environment of the program, beside the few variables every program gets."),
+	row("env", showPairs(pairsOf("names and values", maxList, schema{"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}, envPair), splitEnv, hideSecret), func(u *Upstream) *[]string { return &u.Env }, "(little)", "Environment of the program, beside the few variables every program gets."),
 	row("cwd", file, func(u *Upstream) *string { return &u.Cwd }, "(ours)", "Folder to run the program in."),
 	row("start-timeout", duration(false), func(u *Upstream) *durationValue { return &u.StartTimeout }, "1m", "How long the program may take to its first answer."),
 	row("share-child", yesNo(), func(u *Upstream) *bool { return &u.ShareChild }, "false", "All sessions of legacy servers share one process, which then sees one client."),
@@ -184,13 +184,13 @@ var routeKeys = append([]key[rawRoute]{
 	row("name", name, func(r *rawRoute) *string { return &r.Name }, "(its path, as in `billing-mcp` for `/billing/mcp`)", "What handles, metrics and the report call it."),
 	row("path", textOf("path", "a path, such as /mcp", true, schema{"type": "string", "pattern": "^/[^?#%\\\\\\s]*$"}, routePath), func(r *rawRoute) *string { return &r.Path }, "/mcp", "Path of the MCP endpoint, matched as a whole."),
 	row("host", textOf("host", "a host, such as mcp.example.com", true, schema{"type": "string", "pattern": "^[^/@*?#\\s]+$"}, hostMatch), func(r *rawRoute) *string { return &r.Host }, "(any)", "Host clients ask for."),
-	row("match-headers", pairsOf("names and values", 16, schema{"pattern": headerName.String()}, headerMatch), func(r *rawRoute) *[]HeaderMatch { return &r.Headers }, "(none)", "Headers a request must have, exactly so."),
+	row("match-headers", showPairs(pairsOf("names and values", 16, schema{"pattern": headerName.String()}, headerMatch), func(h HeaderMatch) (string, string) { return h.Name, h.Value }, nil), func(r *rawRoute) *[]HeaderMatch { return &r.Headers }, "(none)", "Headers a request must have, exactly so."),
 	row("listeners", listOf(name, maxList), func(r *rawRoute) *[]string { return &r.Listeners }, "(all)", "Names of the listeners it is on."),
 	row("public-url", public, func(r *rawRoute) *string { return &r.PublicURL }, "(the listener's, and path)", "Whole URL under which clients reach it."),
 	row("sse-path", textOf("path \\| off", "a path, such as /sse, or off", true, schema{"type": "string", "pattern": "^(off|/[^?#%\\\\\\s]+)$"}, ssePath), func(r *rawRoute) *string { return &r.sse }, "(`/sse` for the only route, else `off`)", "Path of the stream of clients that speak HTTP+SSE; they post to `message` beside it."),
 	row("upstream", urlOrGroup(), func(r *rawRoute) *Upstream { return &r.one }, "(one of these three)", "Its only server: a URL, or the keys of an upstream."),
 	row("command", listOf(argument, maxList), func(r *rawRoute) *[]string { return &r.command }, "(one of these three)", "Its only server: a program and its arguments."),
-	row("upstreams", some(listOf(group("an upstream", upstreamKeys, oneServer), maxUpstreams)), func(r *rawRoute) *[]Upstream { return &r.Upstreams }, "(one of these three)", "Its servers: variants of one, never merged."),
+	row("upstreams", some(listOf(showing(group("an upstream", upstreamKeys, oneServer), showUpstream), maxUpstreams)), func(r *rawRoute) *[]Upstream { return &r.Upstreams }, "(one of these three)", "Its servers: variants of one, never merged."),
 	misplaced[rawRoute]("headers", "headers for the server belong under its upstream; to choose requests by theirs, write match-headers"),
 	misplaced[rawRoute]("env", "it belongs to a program: write upstream: with command and env under it"),
 	misplaced[rawRoute]("cwd", "it belongs to a program: write upstream: with command and cwd under it"),
@@ -206,7 +206,7 @@ var fileKeys = []key[document]{
 	row("admin", group("admin", adminKeys, nil), func(d *document) *Admin { return &d.Admin }, "(off)", "Where operators come in."),
 	row("state", textOf("text", "memory", false, schema{"type": "string", "pattern": "^memory$"}, stateKind), func(d *document) *string { return &d.State }, "memory", "Where state is kept; memory ends with the process."),
 	row("state-keys", listOf(stateKeyKind(), 8), func(d *document) *[]StateKey { return &d.StateKeys }, "(a random one)", "Files with the keys that seal handles, or `env:NAME` for a variable that holds one; the first seals, all open."),
-	row("principal", textOf("text", "token, header:NAME or jwt:JWKS", false, schema{"type": "string", "pattern": "^(token$|header:.|jwt:.)"}, principalKind), func(d *document) *string { return &d.Principal }, "token", "How callers are told apart: `token`, `header:NAME`, or `jwt:JWKS` with the file or URL of a key set."),
+	row("principal", showing(textOf("text", "token, header:NAME or jwt:JWKS", false, schema{"type": "string", "pattern": "^(token$|header:.|jwt:.)"}, principalKind), showAfter("jwt:")), func(d *document) *string { return &d.Principal }, "token", "How callers are told apart: `token`, `header:NAME`, or `jwt:JWKS` with the file or URL of a key set."),
 	row("jwt-audience", listOf(someText, maxList), func(d *document) *[]string { return &d.JWTAudience }, "(the public URLs)", "Whom tokens must be for."),
 	row("jwt-issuer", someText, func(d *document) *string { return &d.JWTIssuer }, "(anybody whose key is in the set)", "Whom tokens must be from."),
 	row("jwt-alg", listOf(called("algorithm", words(asymmetric...)), maxList), func(d *document) *[]string { return &d.JWTAlgorithms }, "(RS256, ES256, EdDSA)", "How tokens may be signed."),

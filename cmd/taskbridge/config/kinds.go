@@ -22,6 +22,7 @@ type kind[V any] struct {
 	list    bool
 	fill    bool // read has defaults of its own, and runs where the key is missing
 	read    func(r *reader, at place, into *V)
+	show    func(v *V) *shown // the inverse of read; nil: it is not printed
 }
 
 // part is a key as the docs and the schema see it.
@@ -40,6 +41,9 @@ type key[T any] struct {
 	apply bool // def is read where the key is missing
 	hint  bool // no key at all: doc says what somebody meant by its name
 	read  func(r *reader, at place, into *T)
+	show  func(from *T) *shown // nil: it is not printed
+	// always: it has a value, which is printed where it is zero, too.
+	always bool
 }
 
 // row makes a key whose value is kept where get says. A def is read as if it
@@ -48,11 +52,14 @@ func row[T, V any](name string, k kind[V], get func(*T) *V, def, doc string) key
 	out := key[T]{part: part{name: name, word: k.word, def: strings.Trim(def, "()"), doc: doc, example: cmp.Or(k.example, k.word), list: k.list, schema: k.schema, parts: k.parts}}
 	out.apply = k.fill || def != "" && !strings.HasPrefix(def, "(")
 	out.exact = def != "" && !strings.HasPrefix(def, "(")
-	out.required = def == "(required)"
+	out.required, out.always = def == "(required)", out.exact
 	if out.required {
 		out.def = ""
 	}
 	out.read = func(r *reader, at place, into *T) { k.read(r, at, get(into)) }
+	if k.show != nil {
+		out.show = func(from *T) *shown { return k.show(get(from)) }
+	}
 	return out
 }
 
@@ -66,12 +73,15 @@ func misplaced[T any](name, doc string) key[T] {
 func lift[T, P any](keys []key[P], get func(*T) *P, defaults string) []key[T] {
 	var out []key[T]
 	for _, k := range keys {
-		l := key[T]{part: k.part, apply: k.apply, hint: k.hint}
+		l := key[T]{part: k.part, apply: k.apply, hint: k.hint, always: k.always}
 		if defaults != "" {
 			l.apply, l.exact, l.def = false, false, defaults
 		}
 		read := k.read
 		l.read = func(r *reader, at place, into *T) { read(r, at, get(into)) }
+		if show := k.show; show != nil {
+			l.show = func(from *T) *shown { return show(get(from)) }
+		}
 		out = append(out, l)
 	}
 	return out
@@ -87,6 +97,7 @@ func group[T any](what string, keys []key[T], more schema) kind[T] {
 		}
 	}
 	k.schema = groupSchema(k.parts, more)
+	k.show = func(from *T) *shown { return showGroup(keys, from) }
 	k.read = func(r *reader, at place, into *T) {
 		if at.shape != object {
 			r.want(at, "keys under it, "+keyNames(k.parts))
@@ -195,6 +206,9 @@ func listOf[V any](k kind[V], limit int) kind[[]V] {
 		out.word = "list"
 	}
 	out.schema = schema{"type": "array", "items": k.schema, "maxItems": limit}
+	if k.show != nil {
+		out.show = showList(k.show)
+	}
 	out.read = func(r *reader, at place, into *[]V) {
 		if at.shape == given {
 			return // lists are empty where they are not given
@@ -275,7 +289,7 @@ func pairsOf[V any](word string, limit int, names schema, add func(name, value s
 // textOf is a text that check finds nothing wrong with; its values may be
 // quoted in errors, as they stand in the file, if shown is set.
 func textOf(word, what string, shown bool, s schema, check func(string) string) kind[string] {
-	return kind[string]{word: word, schema: orVariable(s), read: func(r *reader, at place, into *string) {
+	return kind[string]{word: word, schema: orVariable(s), show: showText, read: func(r *reader, at place, into *string) {
 		if check == nil && (at.shape == number || at.shape == boolean) {
 			r.want(at, what+": put quotes around it")
 			return
@@ -326,7 +340,7 @@ func called[V any](word string, k kind[V]) kind[V] {
 // fileName is joined to the folder of the file.
 func fileName(word string) kind[string] {
 	k := textOf(word, "the name of a file or folder", true, schema{"type": "string", "minLength": 1}, nil)
-	k.example = "NAME"
+	k.example, k.show = "NAME", showFile
 	plain := k.read
 	k.read = func(r *reader, at place, into *string) {
 		plain(r, at, into)
@@ -353,7 +367,7 @@ func duration(zero bool) kind[time.Duration] {
 	if zero {
 		s = schema{"anyOf": []any{s, schema{"type": "string", "pattern": "^0$"}, schema{"type": "integer", "enum": []any{0}}}}
 	}
-	return kind[time.Duration]{word: "duration", schema: orVariable(s), read: func(r *reader, at place, into *time.Duration) {
+	return kind[time.Duration]{word: "duration", schema: orVariable(s), show: showPlain(durationText), read: func(r *reader, at place, into *time.Duration) {
 		if at.shape == number && at.text == "0" && !zero {
 			r.bad(at, "0 must be above zero")
 			return
@@ -393,7 +407,7 @@ var sizeForm = regexp.MustCompile(sizePattern)
 func size(limit int64) kind[int64] {
 	const what = "a size such as 64MiB or 1048576"
 	s := schema{"anyOf": []any{schema{"type": "string", "pattern": sizePattern}, schema{"type": "integer", "minimum": 1, "maximum": limit}}}
-	return kind[int64]{word: "size", schema: orVariable(s), read: func(r *reader, at place, into *int64) {
+	return kind[int64]{word: "size", schema: orVariable(s), show: showPlain(sizeText), read: func(r *reader, at place, into *int64) {
 		v := at.text
 		if at.shape != number {
 			var ok bool
@@ -438,7 +452,7 @@ type whole interface{ ~int | ~int64 }
 // integer is a whole number between two others.
 func integer[V whole](from, to V) kind[V] {
 	s := schema{"type": "integer", "minimum": int64(from), "maximum": int64(to)}
-	return kind[V]{word: "number", schema: orVariable(s), read: func(r *reader, at place, into *V) {
+	return kind[V]{word: "number", schema: orVariable(s), show: showPlain(func(n V) string { return strconv.FormatInt(int64(n), 10) }), read: func(r *reader, at place, into *V) {
 		v, ok := r.scalar(at, number, "a whole number, without quotes")
 		if !ok {
 			return
@@ -460,7 +474,7 @@ var decimalForm = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,9})?$`)
 // rate is a number above zero, times a second.
 func rate() kind[float64] {
 	s := schema{"type": "number", "exclusiveMinimum": 0, "maximum": 1e9}
-	return kind[float64]{word: "decimal", schema: orVariable(s), read: func(r *reader, at place, into *float64) {
+	return kind[float64]{word: "decimal", schema: orVariable(s), show: showPlain(func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }), read: func(r *reader, at place, into *float64) {
 		v, ok := r.scalar(at, number, "a number such as 50 or 0.5, without quotes")
 		if !ok {
 			return
@@ -476,7 +490,7 @@ func rate() kind[float64] {
 
 func yesNo() kind[bool] {
 	const what = "true or false, without quotes"
-	return kind[bool]{word: "true | false", schema: orVariable(schema{"type": "boolean"}), read: func(r *reader, at place, into *bool) {
+	return kind[bool]{word: "true | false", schema: orVariable(schema{"type": "boolean"}), show: showPlain(strconv.FormatBool), read: func(r *reader, at place, into *bool) {
 		v, ok := r.scalar(at, boolean, what)
 		if !ok {
 			return

@@ -38,7 +38,7 @@ func parse(name string, src []byte, getenv Getenv, over func(*File)) (*File, []P
 		return nil, r.sorted()
 	}
 	f := d.File
-	f.Name, f.marks = r.file, r.marks
+	f.Name, f.marks, f.written = r.file, r.marks, r.written
 	return &f, nil
 }
 

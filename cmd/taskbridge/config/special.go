@@ -17,7 +17,14 @@ type (
 
 func prefixes() kind[prefixList] {
 	plain := listOf(proxy, maxList)
-	return kind[prefixList]{word: plain.word, schema: plain.schema, list: true, read: func(r *reader, at place, into *prefixList) {
+	show := func(list *prefixList) *shown {
+		out := &shown{list: true, zero: len(*list) == 0}
+		for _, p := range *list {
+			out.items = append(out.items, &shown{text: p.String()})
+		}
+		return out
+	}
+	return kind[prefixList]{word: plain.word, schema: plain.schema, list: true, show: show, read: func(r *reader, at place, into *prefixList) {
 		var texts []string
 		plain.read(r, at, &texts)
 		for _, s := range texts {
@@ -30,7 +37,13 @@ func prefixes() kind[prefixList] {
 
 func stateKeyKind() kind[StateKey] {
 	plain := textOf("file or env:NAME", "the name of a file, or env:NAME", true, schema{"type": "string", "minLength": 1}, stateKey)
-	return kind[StateKey]{word: plain.word, schema: plain.schema, read: func(r *reader, at place, into *StateKey) {
+	show := func(k *StateKey) *shown {
+		if k.Env != "" {
+			return &shown{text: "env:" + k.Env}
+		}
+		return &shown{text: absolute(k.File)}
+	}
+	return kind[StateKey]{word: plain.word, schema: plain.schema, show: show, read: func(r *reader, at place, into *StateKey) {
 		var s string
 		plain.read(r, at, &s)
 		if env, ok := strings.CutPrefix(s, "env:"); ok {
@@ -46,7 +59,16 @@ func stateKeyKind() kind[StateKey] {
 
 func audit() kind[Audit] {
 	plain := textOf("off \\| log \\| file:PATH", "off, log or file:PATH", true, schema{"type": "string", "pattern": "^(off|log|file:.+)$"}, auditKind)
-	return kind[Audit]{word: plain.word, schema: plain.schema, read: func(r *reader, at place, into *Audit) {
+	show := func(a *Audit) *shown {
+		switch {
+		case a.Log:
+			return &shown{text: "log"}
+		case a.File != "":
+			return &shown{text: "file:" + absolute(a.File)}
+		}
+		return &shown{text: "off"}
+	}
+	return kind[Audit]{word: plain.word, schema: plain.schema, show: show, read: func(r *reader, at place, into *Audit) {
 		var s string
 		plain.read(r, at, &s)
 		name, isFile := strings.CutPrefix(s, "file:")
@@ -90,6 +112,7 @@ func inherited[T any](what string, keys []key[T]) kind[T] {
 // defaults are kept for the routes, which are read after them.
 func defaults() kind[Policies] {
 	k := withDefaults("defaults", policyKeys)
+	k.show = nil // the routes say it all
 	plain := k.read
 	k.read = func(r *reader, at place, into *Policies) {
 		plain(r, at, into)

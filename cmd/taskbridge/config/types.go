@@ -35,6 +35,8 @@ type File struct {
 
 	// where each value stands, by its path.
 	marks map[string]mark
+	// written are the texts with variables in them, by path.
+	written map[string]string
 }
 
 // Listener is where clients come in.
