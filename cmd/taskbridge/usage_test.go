@@ -336,7 +336,8 @@ func TestReport_Usage(t *testing.T) {
 // TestSafetyS58_Report: what clients call themselves does nothing to a terminal
 // and nothing in a table calculation.
 func TestSafetyS58_Report(t *testing.T) {
-	names := []string{"\x1b[2J", "=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", " =1+1", "\t=1", "\r=1", "＝1", "a\u202eb", "a\nb", `a"b,c`, "\x01", "|x", "plain"}
+	names := []string{"\x1b[2J", "=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", " =1+1", "\t=1", "\r=1", "＝1", "a\u202eb", "a\nb", `a"b,c`, "\x01", "|x", "plain",
+		"a;=1+1", "a; =1+1", "a,=1+1", `a";=1+1`, `a",@SUM(A1)`, "a\t=1", "a;\t-1", "a;\r\n+1", "a;＝1", ";;=1", ` ";"=1`}
 	rep := &usage.Report{Window: usage.Duration(time.Hour), Routes: []usage.Route{{Name: "=route", Verdict: usage.Needed, Text: "legacy needed"}}}
 	for _, n := range names {
 		rep.Routes[0].Clients = append(rep.Routes[0].Clients, usage.Client{Name: n, Version: n, State: usage.StateUses})
@@ -361,8 +362,15 @@ func TestSafetyS58_Report(t *testing.T) {
 	}
 	for _, row := range rows {
 		for _, cell := range row {
-			if cell != "" && strings.ContainsRune("=+-@＝|\t\r\n \\", []rune(cell)[0]) {
+			if bare := strings.TrimSpace(cell); bare != "" && strings.ContainsRune("=+-@＝|\t\r\n\\", []rune(bare)[0]) {
 				t.Errorf("a cell begins as a formula: %q", cell)
+			}
+			// Where a semicolon parts cells, and for a program that reads each comma and
+			// quote as the end of one.
+			for _, part := range strings.FieldsFunc(cell, func(r rune) bool { return strings.ContainsRune(";,\"", r) }) {
+				if part = strings.TrimSpace(part); part != "" && strings.ContainsRune("=+-@＝|\\", []rune(part)[0]) {
+					t.Errorf("a part of %q begins as a formula", cell)
+				}
 			}
 			for _, r := range cell {
 				if r < ' ' || r == '\u202e' {

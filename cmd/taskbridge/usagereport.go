@@ -14,6 +14,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -281,14 +282,36 @@ func csvTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// csvCell makes text of a peer fit for a table calculation: control characters
-// are shown as escapes, and what a program would take for a formula gets an
-// apostrophe before it, blanks and other forms of the signs included.
+// formulaSigns begin what a table calculation may take for a formula, or for an
+// escape we wrote ourselves.
+const formulaSigns = "=+-@＝＋－＠\\|%"
+
+// cellEnds may end a cell, by the language of whoever opens the file: a comma
+// here is a semicolon there, and quotes inside a line are then no quotes.
+const cellEnds = ";,\"\t"
+
+// csvCell makes text of a peer fit for a table calculation (OWASP, CSV
+// Injection): control characters are shown as escapes, and what a program would
+// take for a formula gets an apostrophe before it, blanks and other forms of the
+// signs included, also where a cell may begin in the midst of the text.
 func csvCell(s string) string {
 	s = showText(s, 0)
-	first := strings.TrimLeft(s, " \u00a0\u3000")
-	if first != "" && strings.ContainsRune("=+-@＝＋－＠\\|%", []rune(first)[0]) {
-		return "'" + s
+	if !strings.ContainsAny(s, formulaSigns) {
+		return s
 	}
-	return s
+	var out []byte
+	cell, begins := 0, true // where a cell may begin, and whether it has but blanks
+	for _, r := range s {
+		if begins && strings.ContainsRune(formulaSigns, r) {
+			out = slices.Insert(out, cell, '\'')
+		}
+		out = utf8.AppendRune(out, r)
+		switch {
+		case strings.ContainsRune(cellEnds, r):
+			cell, begins = len(out), true
+		case r != ' ' && r != '\u00a0' && r != '\u3000':
+			begins = false
+		}
+	}
+	return string(out)
 }
