@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -104,7 +105,7 @@ func (b *bridge) drainServer(body []byte, on bool) (any, error) {
 			return s, nil
 		}
 	}
-	return nil, adminErrorf(http.StatusNotFound, "upstream %q is gone", asked.Name)
+	return nil, adminErrorf(http.StatusNotFound, "upstream %q is gone", session.Shown(asked.Name))
 }
 
 // busyStatus says whether a server has anything left to do.
@@ -121,7 +122,7 @@ func (b *bridge) busy(name string) (any, error) {
 	}
 	busy, known := r.hub.Busy(owner)
 	if !known {
-		return nil, adminErrorf(http.StatusNotFound, "upstream %q is gone", name)
+		return nil, adminErrorf(http.StatusNotFound, "upstream %q is gone", session.Shown(name))
 	}
 	return busyStatus{busy}, nil
 }
@@ -211,8 +212,19 @@ func showServer(w io.Writer, answer []byte) error {
 	if err := json.Unmarshal(answer, &u); err != nil {
 		return fmt.Errorf("the answer is no upstream: %w", err)
 	}
-	_, err := fmt.Fprintf(w, "%s: %s; %d sessions, %d tasks, %d calls\n", showText(u.Name, maxShown), stateOf(u), u.Sessions, u.Tasks, u.Calls)
+	_, err := fmt.Fprintf(w, "%s: %s; %s\n", showText(u.Name, maxShown), stateOf(u), loadText(u))
 	return err
+}
+
+// loadText says what a server has under way.
+func loadText(u session.UpstreamStatus) string {
+	many := func(n int, one string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return strconv.Itoa(n) + " " + one + "s"
+	}
+	return many(u.Sessions, "session") + ", " + many(u.Tasks, "task") + ", " + many(u.Calls, "call")
 }
 
 // showReload writes the answer of /reload.
@@ -271,7 +283,7 @@ func (d *drainWait) after(ctx context.Context, ask askAdmin, answer []byte) ([]b
 			return nil, err
 		}
 		if late && !u.Empty {
-			return nil, fmt.Errorf("%s is not empty yet: %d sessions, %d tasks, %d calls; it goes on draining", name, u.Sessions, u.Tasks, u.Calls)
+			return nil, fmt.Errorf("%s is not empty yet: %s; it goes on draining", name, loadText(u))
 		}
 	}
 	return json.Marshal(u)

@@ -415,13 +415,13 @@ func TestAdmin_Fleet(t *testing.T) {
 	if got := admin(exitOK, "status"); !strings.Contains(got, "r      /r    old       active  1       1         0      0\n") {
 		t.Errorf("status:\n%s", got)
 	}
-	if got := admin(exitOK, "drain", "old"); got != "r/old: draining; 1 sessions, 0 tasks, 0 calls\n" {
+	if got := admin(exitOK, "drain", "old"); got != "r/old: draining; 1 session, 0 tasks, 0 calls\n" {
 		t.Errorf("drain: %q", got)
 	}
 	if r, err := c.Call(t.Context(), "tools/call", greet("Ada")); err != nil || r.Text() != "Hello, Ada!" {
 		t.Errorf("a session that was there: %v %s", err, r.Raw)
 	}
-	if got := admin(exitFailed, "drain", "--wait", "1ms", "r/old"); !strings.Contains(got, "r/old is not empty yet: 1 sessions") {
+	if got := admin(exitFailed, "drain", "--wait", "1ms", "r/old"); !strings.Contains(got, "r/old is not empty yet: 1 session,") {
 		t.Errorf("drain that waits: %q", got)
 	}
 	_ = c.Close()
