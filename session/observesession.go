@@ -91,9 +91,11 @@ func (s *legacySession) closed(x *Exec, lost bool) {
 }
 
 // leave says that a session with the server has ended.
-func (x *Exec) leave(s ServerSession, as Principal, id string) {
-	s.Route, s.Upstream = x.r.route, x.r.upstream
-	x.Do(Left{s, as, id})
+func (x *Exec) leave(s ServerSession, as Principal, id string) { x.Do(x.r.leaving(s, as, id)) }
+
+func (r *Runner) leaving(s ServerSession, as Principal, id string) Left {
+	s.Route, s.Upstream = r.route, r.upstream
+	return Left{s, as, id}
 }
 
 // serverSessionOver tells observers that a session with the server has ended.
@@ -109,18 +111,53 @@ func (r *Runner) serverSessionOver(e Left) {
 // LegacySessions calls f with each legacy session that is open, of all runners
 // on the store, until f returns false. It reads them all: not for each request.
 func (r *Runner) LegacySessions(ctx context.Context, f func(LegacySession) bool) error {
+	return r.legacySessions(ctx, func(s *legacySession) bool { return s.Guest != "" || f(r.describe(s)) })
+}
+
+// legacySessions is LegacySessions with the parts of sessions that are bound to
+// another upstream.
+func (r *Runner) legacySessions(ctx context.Context, f func(*legacySession) bool) error {
 	prefix := opKey(sessionOp(""))
 	for e, err := range Records(ctx, r.store, prefix) {
 		if err != nil {
 			return err
 		}
 		var s legacySession
-		if strings.Contains(e.Key[len(prefix):], "/") || json.Unmarshal(e.Value, &s) != nil || s.Phase != sessionReady || s.Guest != "" {
+		if strings.Contains(e.Key[len(prefix):], "/") || json.Unmarshal(e.Value, &s) != nil || s.Phase != sessionReady {
 			continue
 		}
-		if !f(r.describe(&s)) {
+		if !f(&s) {
 			return nil
 		}
+	}
+	return nil
+}
+
+// sessionsOver tells observers that all sessions on the store have ended, because
+// the store does. The runner is closed.
+func (r *Runner) sessionsOver(ctx context.Context) error {
+	err := r.legacySessions(ctx, func(s *legacySession) bool {
+		if s.Guest == "" {
+			r.sessionOver(r.describe(s))
+		}
+		if s.Era == translate.Legacy {
+			r.serverSessionOver(r.leaving(ServerSession{Version: s.Version, Began: s.Began}, s.Principal, s.UpSession))
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	prefix := opKey("pool:")
+	for e, err := range Records(ctx, r.store, prefix) {
+		if err != nil {
+			return err
+		}
+		var p poolSession
+		if strings.Contains(e.Key[len(prefix):], "/") || json.Unmarshal(e.Value, &p) != nil || p.Phase != "ready" {
+			continue
+		}
+		r.serverSessionOver(r.leaving(ServerSession{Version: p.Version, Began: p.Began}, p.As, p.Session))
 	}
 	return nil
 }

@@ -379,6 +379,16 @@ func (rt *Route) Close() error {
 	return nil
 }
 
+// SessionsOver tells observers of a Route that is closed that the sessions it
+// leaves on its store have ended: the store ends with the process.
+func (rt *Route) SessionsOver(ctx context.Context) error {
+	var errs []error
+	for _, m := range rt.table.Load().all {
+		errs = append(errs, m.runner.sessionsOver(ctx))
+	}
+	return errors.Join(errs...)
+}
+
 // Dissolve is Close for a Route that is over and will not come back as it was:
 // what its runners counted for callers is given back, their records are removed.
 func (rt *Route) Dissolve() error {

@@ -215,7 +215,13 @@ func (b *bridge) close() {
 	b.wg.Wait()
 	var wg sync.WaitGroup
 	for _, r := range routes {
-		wg.Go(func() { _ = r.hub.Close() })
+		wg.Go(func() {
+			_ = r.hub.Close()
+			// The store is this process's memory.
+			if err := r.hub.SessionsOver(context.Background()); err != nil {
+				b.log.Warn("not all sessions were counted that were open at the end", "err", err)
+			}
+		})
 	}
 	wg.Wait()
 	who.close()

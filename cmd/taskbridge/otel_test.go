@@ -165,6 +165,43 @@ func TestOtelEndToEnd_Sessions(t *testing.T) {
 	}
 }
 
+// TestOtelEndToEnd_OpenSessions: a session that is open when the process ends is
+// over, too: a client's with us, and ours with its server or for modern clients.
+func TestOtelEndToEnd_OpenSessions(t *testing.T) {
+	const served, asked = "mcp.server.session.duration", "mcp.client.session.duration"
+	for _, tt := range []struct {
+		modern bool
+		want   []string
+	}{
+		{false, []string{served, asked}},
+		{true, []string{asked}},
+	} {
+		t.Run(eraName(tt.modern)+" client", func(t *testing.T) {
+			c := collect(t)
+			s := serve(t, "--upstream", peer(t, peers.NewLegacyServer(peers.ServerOptions{})))
+			if tt.modern {
+				startSocket(t, true, s.url).must("tools/list", nil, nil)
+			} else if _, err := legacyClient(t, s.url).Call(t.Context(), "tools/list", nil); err != nil {
+				t.Fatal(err)
+			}
+			s.end()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for _, name := range []string{served, asked} {
+				p := c.points[name]
+				switch {
+				case !slices.Contains(tt.want, name):
+					if len(p) > 0 {
+						t.Errorf("%s: %v", name, p)
+					}
+				case len(p) != 1 || p[0]["mcp.protocol.version"] != "2025-11-25" || p[0]["error.type"] != "":
+					t.Errorf("%s: %v", name, p)
+				}
+			}
+		})
+	}
+}
+
 // TestOtelEndToEnd: serve with a collector: a client's call is a server span
 // with a client span below it, whose context the server gets.
 func TestOtelEndToEnd(t *testing.T) {
