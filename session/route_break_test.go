@@ -246,3 +246,31 @@ func TestRouteLeavesNothing(t *testing.T) {
 		}, a, b)
 	}
 }
+
+// A call that waits at a legacy server for an answer goes on there when another
+// server has taken its name, of either era.
+func TestRouteParkedOfOneName(t *testing.T) {
+	for _, era := range []translate.Era{translate.Modern, translate.Legacy} {
+		a, b, next := newRouteServer("a", translate.Legacy), newRouteServer("b", translate.Legacy), newRouteServer("next", era)
+		next.as = "a"
+		routed(t, func(t *testing.T, rig *routeRig) {
+			rig.on("a")
+			c := rig.modern("ann")
+			ask := func() string {
+				return c.do("tools/call", `{"name":"t","arguments":{"do":"ask"}}`).result("requestState")
+			}
+			answer := func(state string) routeReply {
+				return c.do("tools/call", `{"name":"t","arguments":{"do":"ask"},"requestState":"`+state+`","inputResponses":{"q1":{"action":"accept","content":{}},"k":{"action":"accept","content":{}}}}`)
+			}
+			state := ask()
+			rig.update(rig.up(next, 1), rig.ups[1])
+			rig.on("a")
+			fresh := ask()
+			for _, s := range []string{fresh, state} {
+				if r := answer(s); r.code() != 0 || r.out.Status >= 400 {
+					t.Errorf("%v server has the name, the state of the one before %t: %d %s", era, s == state, r.out.Status, r.raw())
+				}
+			}
+		}, a, b)
+	}
+}

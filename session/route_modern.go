@@ -35,11 +35,9 @@ func (rt *Route) modernNow(ctx context.Context, t *routeTable, in Inbound, s *Cl
 	f := translate.Facts(m, m.Method)
 	owner := taskPrincipal(in.Caller)
 	if f.State.Exists() || f.Cursor.Exists() {
-		for _, u := range t.all {
-			if u.runner.opens(owner, f) {
-				rt.lead(ctx, u, in, s)
-				return
-			}
+		if u := rt.giver(t, owner, f); u != nil {
+			rt.lead(ctx, u, in, s)
+			return
 		}
 	}
 	if m.Method == "subscriptions/listen" {
@@ -58,6 +56,27 @@ func (rt *Route) modernNow(ctx context.Context, t *routeTable, in Inbound, s *Cl
 		}
 	}
 	rt.leadNew(ctx, t, chooserOf(in.Caller, m.At("params", "_meta", translate.MetaClientInfo)), in, s)
+}
+
+// giver is the member that gave a cursor or requestState to that owner; nil:
+// none did. Of servers that had one name one after another, it is the one where
+// the call is parked.
+func (rt *Route) giver(t *routeTable, owner Principal, f translate.Fact) *member {
+	var list []*member
+	for _, u := range t.all {
+		if u.runner.opens(owner, f) {
+			list = append(list, u)
+		}
+	}
+	for _, u := range list {
+		if len(list) == 1 || u.runner.parks(owner, f) {
+			return u
+		}
+	}
+	if len(list) > 0 {
+		return list[0]
+	}
+	return nil
 }
 
 // fromBefore is the member that had the route for itself, for a cursor or state

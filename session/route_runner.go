@@ -117,6 +117,18 @@ func (r *Runner) opens(owner Principal, f translate.Fact) bool {
 	return false
 }
 
+// parks says whether a requestState is of a call that waits here.
+func (r *Runner) parks(owner Principal, f translate.Fact) bool {
+	s, _ := f.State.Str()
+	raw, ok := r.handles.OpenFor(r.sealed.state, owner, s)
+	var st parkState
+	if !ok || json.Unmarshal(raw, &st) != nil {
+		return false
+	}
+	_, err := r.store.Get(r.ctx, parkKey(st.Nonce))
+	return err == nil
+}
+
 // knowsTask says whether there is anything here about a task of this upstream.
 func (r *Runner) knowsTask(owner Principal, handle string, ref TaskRef) bool {
 	if r.exists(OpID("ltask:"+handle)) || r.exists(OpID("mtask:"+handle)) {
