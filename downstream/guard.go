@@ -58,7 +58,10 @@ func NewGuard(o GuardOptions) (*Guard, error) {
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return nil, fmt.Errorf("public URL %q: want http(s)://HOST[:PORT]/PATH", o.PublicURL)
 		}
-		name, port, _ := splitHost(u.Host)
+		name, port, ok := splitHost(u.Host)
+		if !ok {
+			return nil, fmt.Errorf("public URL %q: its host can stand in no request; want it as it is sent, such as xn--bcher-kva.example", o.PublicURL)
+		}
 		g.hosts[hostKey(name, port)] = true
 	}
 	for _, s := range o.AllowedOrigins {
@@ -129,7 +132,8 @@ func splitHost(h string) (name, port string, ok bool) {
 		port = strconv.FormatUint(n, 10)
 	}
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	return name, port, name != ""
+	// Names with other letters are sent in a form of their own (RFC 5890).
+	return name, port, name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r > '~' })
 }
 
 // hostAllowed: listed, or a loopback name on a loopback listener. An address

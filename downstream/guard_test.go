@@ -22,6 +22,9 @@ func TestNewGuardRefuses(t *testing.T) {
 		{AllowedHosts: []string{"*.example"}},
 		{PublicURL: "a.example"},
 		{PublicURL: "ftp://a.example"},
+		{PublicURL: "https://bücher.example"},
+		{AllowedHosts: []string{"bücher.example"}},
+		{AllowedOrigins: []string{"https://bücher.example"}},
 	} {
 		if _, err := NewGuard(o); err == nil {
 			t.Errorf("%+v is taken", o)

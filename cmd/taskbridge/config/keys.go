@@ -28,9 +28,9 @@ type rawRoute struct {
 
 var (
 	hostName  = textOf("host", "a host, such as mcp.example.com", true, schema{"type": "string"}, allowedHost)
-	origin    = textOf("origin", "an origin, such as https://HOST", true, schema{"type": "string", "pattern": "://"}, allowedOrigin)
+	origin    = textOf("origin", "an origin, such as https://HOST", true, schema{"type": "string", "pattern": "^[!-~]+://[!-~]+$"}, allowedOrigin)
 	proxy     = textOf("CIDR", "an address or a CIDR, such as 10.0.0.0/8", true, schema{"type": "string"}, cidr)
-	public    = showing(textOf("URL", "the URL clients use, such as https://HOST", false, schema{"type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"}, publicURL), showURL)
+	public    = showing(textOf("URL", "the URL clients use, such as https://HOST", false, schema{"type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[!-.0-~]+(/|$)"}, publicURL), showURL)
 	name      = textOf("name", "a name, such as billing", true, schema{"type": "string", "pattern": nameForm.String()}, plainName)
 	someText  = textOf("text", "text", true, schema{"type": "string", "minLength": 1}, nil)
 	argument  = showing(argumentKind(), showWritten)
@@ -183,7 +183,7 @@ var oneServer = schema{"oneOf": []any{schema{"required": []any{"url"}}, schema{"
 var routeKeys = append([]key[rawRoute]{
 	row("name", name, func(r *rawRoute) *string { return &r.Name }, "(its path, as in `billing-mcp` for `/billing/mcp`)", "What handles, metrics and the report call it."),
 	row("path", textOf("path", "a path, such as /mcp", true, schema{"type": "string", "pattern": "^/[^?#%\\\\\\s]*$"}, routePath), func(r *rawRoute) *string { return &r.Path }, "/mcp", "Path of the MCP endpoint, matched as a whole."),
-	row("host", textOf("host", "a host, such as mcp.example.com", true, schema{"type": "string", "pattern": "^[^/@*?#\\s]+$"}, hostMatch), func(r *rawRoute) *string { return &r.Host }, "(any)", "Host clients ask for."),
+	row("host", textOf("host", "a host, such as mcp.example.com", true, schema{"type": "string", "pattern": hostForm}, hostMatch), func(r *rawRoute) *string { return &r.Host }, "(any)", "Host clients ask for."),
 	row("match-headers", showPairs(pairsOf("names and values", 16, schema{"pattern": headerName.String()}, headerMatch), func(h HeaderMatch) (string, string) { return h.Name, h.Value }, nil), func(r *rawRoute) *[]HeaderMatch { return &r.Headers }, "(none)", "Headers a request must have, exactly so."),
 	row("listeners", listOf(name, maxList), func(r *rawRoute) *[]string { return &r.Listeners }, "(all)", "Names of the listeners it is on."),
 	row("public-url", public, func(r *rawRoute) *string { return &r.PublicURL }, "(the listener's, and path)", "Whole URL under which clients reach it."),

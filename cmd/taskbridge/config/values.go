@@ -50,8 +50,23 @@ func loopback(address string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
+// hostForm are the characters of a host for editors: printable ASCII but / @ * ? #.
+const hostForm = `^[!"$-)+-.0->A-~]+$`
+
+// asciiHost refuses names with other letters, which stand in requests in a form
+// of their own (RFC 5890), so that they would match none.
+func asciiHost(v string) string {
+	if strings.ContainsFunc(v, func(r rune) bool { return r > '~' }) {
+		return "has letters that no request has; want the name as it is sent, such as xn--bcher-kva.example"
+	}
+	return ""
+}
+
 func allowedHost(v string) string {
 	const want = "is no host; want a name or address, with or without a port, such as mcp.example.com"
+	if wrong := asciiHost(v); wrong != "" {
+		return wrong
+	}
 	if strings.ContainsAny(v, "/@*?# ") {
 		return want
 	}
@@ -69,6 +84,9 @@ func portFits(port string) bool {
 
 func allowedOrigin(v string) string {
 	scheme, rest, ok := strings.Cut(v, "://")
+	if wrong := asciiHost(rest); wrong != "" {
+		return wrong
+	}
 	if !ok || scheme == "" || allowedHost(rest) != "" {
 		return "is no origin; want https://HOST or https://HOST:PORT, one origin; null and * would let every page in"
 	}
@@ -119,6 +137,9 @@ func publicURL(v string) string {
 	if wrong == "" && (u.User != nil || u.RawQuery != "" || u.Fragment != "") {
 		wrong = "holds a user, query or fragment; want " + want
 	}
+	if wrong == "" {
+		wrong = asciiHost(u.Host)
+	}
 	return wrong
 }
 
@@ -143,6 +164,9 @@ func ssePath(v string) string {
 func messagePath(sse string) string { return path.Join(path.Dir(sse), "message") }
 
 func hostMatch(v string) string {
+	if wrong := asciiHost(v); wrong != "" {
+		return wrong
+	}
 	if allowedHost(v) != "" || strings.Contains(strings.Trim(v, "[]"), ":") && net.ParseIP(strings.Trim(v, "[]")) == nil {
 		return "is no host; want a name without a port, such as mcp.example.com"
 	}
