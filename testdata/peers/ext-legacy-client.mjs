@@ -4,25 +4,18 @@
 // node ext-legacy-client.mjs URL SCENARIO [--header 'Name: value']… [--task ID] [--seconds N]
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { createApplicationInputHandler, createTaskSessionFromClient } from '@modelcontextprotocol/ext-tasks/client';
-import { errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, textOf, told } from './lib.mjs';
-
-const RELATED = 'io.modelcontextprotocol/related-task';
-const terminal = status => ['completed', 'failed', 'cancelled'].includes(status);
+import { errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, told } from './lib.mjs';
+import { RELATED, elicited, resultFields, roots, sample, user } from './user.mjs';
 
 const { options, positional } = parseArgs(process.argv.slice(2), ['header', 'task', 'seconds']);
 const [url, scenario] = positional;
 const closers = [];
-let answer = 'accept';
 let silent = false;
-
-const contents = { confirm: true, colour: 'green' };
-const fill = ({ requestedSchema, message }) =>
-  Object.fromEntries(Object.keys(requestedSchema?.properties ?? {}).map(key => [key, contents[key] ?? (/second/i.test(message) ? 'Grace' : 'Ada')]));
 
 function elicit(params, { scope, taskId } = {}) {
   step('question', { message: params.message, mode: params.mode ?? 'form', scope: scope ?? 'none', related: taskId ?? null });
   if (silent) return new Promise(() => {});
-  return answer === 'accept' ? { action: 'accept', content: fill(params) } : { action: answer };
+  return elicited(params);
 }
 
 async function session({ headers = headersOf(options) } = {}) {
@@ -39,11 +32,8 @@ async function session({ headers = headersOf(options) } = {}) {
     endpointId: 'peer',
     onInputRequest: createApplicationInputHandler({
       elicitation: (request, context) => elicit(request.params, context),
-      sampling: (request, { scope, taskId }) => {
-        step('sampling', { text: request.params.messages[0]?.content?.text ?? null, scope, related: taskId ?? null });
-        return { model: 'peer-model', role: 'assistant', stopReason: 'endTurn', content: { type: 'text', text: 'something' } };
-      },
-      roots: () => ({ roots: [{ uri: 'file:///peer', name: 'peer' }] })
+      sampling: (request, { scope, taskId }) => sample(request.params, { scope, related: taskId ?? null }),
+      roots
     }),
     onError: error => step('ext-tasks-error', { message: error.message })
   });
@@ -53,9 +43,7 @@ async function session({ headers = headersOf(options) } = {}) {
 
 const printResult = (name, result, taskId) =>
   step(name, {
-    text: textOf(result),
-    isError: result.isError === true,
-    ...(result.structuredContent ? { structured: result.structuredContent } : {}),
+    ...resultFields(result),
     ...(taskId ? { related: result._meta?.[RELATED]?.taskId === taskId } : {})
   });
 
@@ -161,8 +149,8 @@ const scenarios = {
     await expectError('cancel', tasks.task('no-such-task').cancel(), -32602);
   },
   question: () => drive('confirm_delete', { filename: 'a.txt' }),
-  'question-decline': () => ((answer = 'decline'), drive('confirm_delete', { filename: 'a.txt' })),
-  'question-cancel': () => ((answer = 'cancel'), drive('confirm_delete', { filename: 'a.txt' })),
+  'question-decline': () => ((user.answer = 'decline'), drive('confirm_delete', { filename: 'a.txt' })),
+  'question-cancel': () => ((user.answer = 'cancel'), drive('confirm_delete', { filename: 'a.txt' })),
   async 'question-abandon'() {
     silent = true;
     const { tasks } = await session();

@@ -20,16 +20,12 @@ import {
   ToolListChangedNotificationSchema
 } from '@modelcontextprotocol/sdk/types.js';
 import { commandOf, errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, textOf, told } from './lib.mjs';
-
-const RELATED = 'io.modelcontextprotocol/related-task';
-const terminal = status => ['completed', 'failed', 'cancelled'].includes(status);
+import { RELATED, attemptWith, elicited, plainScenarios, resultFields, roots, sample, terminal, user } from './user.mjs';
 
 const { options, positional } = parseArgs(process.argv.slice(2), ['header', 'task', 'seconds']);
 const [url, scenario] = positional;
 const clients = [];
 
-/** What the user answers; scenarios change it. */
-let answer = 'accept';
 const questions = [];
 
 async function connect({ headers = headersOf(options), fetch, onquestion, capabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: { listChanged: true } } } = {}) {
@@ -41,16 +37,13 @@ async function connect({ headers = headersOf(options), fetch, onquestion, capabi
       step('question', { message: params.message, mode: params.mode ?? 'form', related: params._meta?.[RELATED]?.taskId ?? null });
       if (onquestion) return onquestion({ requestId, signal });
       if (params.mode === 'url') return { action: 'accept' };
-      return answer === 'accept' ? { action: 'accept', content: fill(params) } : { action: answer };
+      return elicited(params);
     });
   }
   if (capabilities.sampling) {
-    client.setRequestHandler(CreateMessageRequestSchema, async ({ params }) => {
-      step('sampling', { text: params.messages[0]?.content?.text ?? null, related: params._meta?.[RELATED]?.taskId ?? null });
-      return { model: 'peer-model', role: 'assistant', stopReason: 'endTurn', content: { type: 'text', text: 'something' } };
-    });
+    client.setRequestHandler(CreateMessageRequestSchema, async ({ params }) => sample(params, { related: params._meta?.[RELATED]?.taskId ?? null }));
   }
-  if (capabilities.roots) client.setRequestHandler(ListRootsRequestSchema, async () => ({ roots: [{ uri: 'file:///peer', name: 'peer' }] }));
+  if (capabilities.roots) client.setRequestHandler(ListRootsRequestSchema, roots);
   client.setNotificationHandler(TaskStatusNotificationSchema, ({ params }) => void client.seen.statuses.push(params.status));
   client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void client.seen.logs.push(`${params.level}: ${params.data}`));
   client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void client.seen.updated.push(params.uri));
@@ -66,20 +59,6 @@ async function connect({ headers = headersOf(options), fetch, onquestion, capabi
   await client.connect(transport);
   client.sessionId = transport.sessionId;
   return client;
-}
-
-/** Answers a form by the types of its fields. */
-function fill({ requestedSchema, message }) {
-  const content = {};
-  for (const [key, schema] of Object.entries(requestedSchema?.properties ?? {})) {
-    if (schema.default !== undefined) content[key] = schema.default;
-    else if (schema.enum) content[key] = schema.enum[0];
-    else if (schema.oneOf) content[key] = schema.oneOf[0].const;
-    else if (schema.type === 'boolean') content[key] = true;
-    else if (schema.type === 'number' || schema.type === 'integer') content[key] = 7;
-    else content[key] = key === 'colour' ? 'green' : /second/i.test(message) ? 'Grace' : 'Ada';
-  }
-  return content;
 }
 
 const create = (client, name, args, task = { ttl: 60_000 }, options) =>
@@ -107,21 +86,12 @@ const printTask = (name, task) =>
 
 const printResult = (name, result, taskId) =>
   step(name, {
-    text: textOf(result),
-    isError: result.isError === true,
-    ...(result.structuredContent ? { structured: result.structuredContent } : {}),
+    ...resultFields(result),
     ...(taskId ? { related: result._meta?.[RELATED]?.taskId === taskId } : {}),
     ...('resultType' in result ? { resultType: result.resultType } : {})
   });
 
-/** Prints the result or the error. */
-async function attempt(name, promise) {
-  try {
-    printResult(name, await promise);
-  } catch (error) {
-    step(name, { error: errorFields(error) });
-  }
-}
+const attempt = attemptWith(printResult);
 
 const result = (client, taskId) => client.experimental.tasks.getTaskResult(taskId, CallToolResultSchema);
 
@@ -138,6 +108,20 @@ async function asking(tool, args) {
   printResult('result', final, task.taskId);
 }
 
+/** Creates a task and follows it by the SDK's own stream of events; prints the distinct ones. */
+async function streamed(tool, args) {
+  const client = await connect();
+  await client.listTools();
+  const events = [];
+  for await (const message of client.experimental.tasks.callToolStream({ name: tool, arguments: args }, CallToolResultSchema, { task: { ttl: 60_000 } })) {
+    const event = message.type === 'taskStatus' ? `taskStatus:${message.task.status}` : message.type;
+    if (events.at(-1) !== event) events.push(event);
+    if (message.type === 'result') printResult('result', message.result);
+    if (message.type === 'error') step('error', { error: errorFields(message.error) });
+  }
+  step('stream', { events });
+}
+
 /** The task tool of "everything": four stages of a second each; ambiguous, it asks before the third. */
 async function research(ambiguous) {
   const client = await connect();
@@ -151,6 +135,7 @@ async function research(ambiguous) {
 }
 
 const scenarios = {
+  ...plainScenarios(connect, printResult),
   async initialize() {
     const client = await connect();
     const capabilities = client.getServerCapabilities();
@@ -163,24 +148,6 @@ const scenarios = {
       extensions: Object.keys(capabilities.extensions ?? {}),
       capabilities: Object.keys(capabilities).sort()
     });
-  },
-  async list() {
-    const client = await connect();
-    const { tools } = await client.listTools();
-    for (const tool of tools) step('tool', { name: tool.name, taskSupport: tool.execution?.taskSupport ?? null });
-    step('list', { count: tools.length });
-  },
-  async call() {
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'echo', arguments: { text: 'hello', list: [1, 2.5, null], nested: { a: 'ü' } } }));
-  },
-  async greet() {
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'greet', arguments: { name: 'Ada' } }));
-  },
-  async 'unknown-tool'() {
-    const client = await connect();
-    await attempt('result', client.callTool({ name: 'no_such_tool', arguments: {} }));
   },
   async task() {
     const client = await connect();
@@ -229,30 +196,8 @@ const scenarios = {
     printResult('result', await result(client, task.taskId), task.taskId);
     step('progress', { messages: progress });
   },
-  async 'task-stream'() {
-    const client = await connect();
-    await client.listTools();
-    const events = [];
-    for await (const message of client.experimental.tasks.callToolStream({ name: 'slow_compute', arguments: { seconds: 1, label: 's' } }, CallToolResultSchema, { task: { ttl: 60_000 } })) {
-      const event = message.type === 'taskStatus' ? `taskStatus:${message.task.status}` : message.type;
-      if (events.at(-1) !== event) events.push(event);
-      if (message.type === 'result') printResult('result', message.result);
-      if (message.type === 'error') step('error', { error: errorFields(message.error) });
-    }
-    step('stream', { events });
-  },
-  async 'question-stream'() {
-    const client = await connect();
-    await client.listTools();
-    const events = [];
-    for await (const message of client.experimental.tasks.callToolStream({ name: 'confirm_delete', arguments: { filename: 's.txt' } }, CallToolResultSchema, { task: { ttl: 60_000 } })) {
-      const event = message.type === 'taskStatus' ? `taskStatus:${message.task.status}` : message.type;
-      if (events.at(-1) !== event) events.push(event);
-      if (message.type === 'result') printResult('result', message.result);
-      if (message.type === 'error') step('error', { error: errorFields(message.error) });
-    }
-    step('stream', { events });
-  },
+  'task-stream': () => streamed('slow_compute', { seconds: 1, label: 's' }),
+  'question-stream': () => streamed('confirm_delete', { filename: 's.txt' }),
   async tasklist() {
     const client = await connect();
     const { task } = await create(client, 'slow_compute', { seconds: 5, label: 'listed' });
@@ -324,8 +269,8 @@ const scenarios = {
     await first.experimental.tasks.cancelTask(task.taskId);
   },
   question: () => asking('confirm_delete', { filename: 'a.txt' }),
-  'question-decline': () => ((answer = 'decline'), asking('confirm_delete', { filename: 'a.txt' })),
-  'question-cancel': () => ((answer = 'cancel'), asking('confirm_delete', { filename: 'a.txt' })),
+  'question-decline': () => ((user.answer = 'decline'), asking('confirm_delete', { filename: 'a.txt' })),
+  'question-cancel': () => ((user.answer = 'cancel'), asking('confirm_delete', { filename: 'a.txt' })),
   two: () => asking('multi_input', {}),
   'sample-task': () => asking('sample_task', {}),
   /** Cancels while the question is open. */
@@ -398,31 +343,6 @@ const scenarios = {
     const client = await connect();
     printResult('result', await client.request({ method: 'tools/call', params: { name: 'slow_compute', arguments: { seconds: 1, label: 'plain' } } }, CallToolResultSchema));
   },
-  async ask() {
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'ask_name', arguments: {} }));
-  },
-  async 'ask-decline'() {
-    answer = 'decline';
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'ask_name', arguments: {} }));
-  },
-  async 'ask-undeclared'() {
-    const client = await connect({ capabilities: {} });
-    await attempt('result', client.callTool({ name: 'ask_name', arguments: {} }));
-  },
-  async 'ask-twice'() {
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'ask_twice', arguments: {} }));
-  },
-  async sample() {
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'sample', arguments: {} }));
-  },
-  async roots() {
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'roots', arguments: {} }));
-  },
   async progress() {
     const client = await connect();
     const seen = [];
@@ -477,13 +397,6 @@ const scenarios = {
     step('updated', { uris: client.seen.updated, listChanged: client.seen.listChanged > 0 });
     await client.unsubscribeResource({ uri: 'peer://note' });
     step('unsubscribed');
-  },
-  async prompts() {
-    const client = await connect();
-    const { prompts } = await client.listPrompts();
-    step('list', { names: prompts.map(prompt => prompt.name) });
-    const prompt = await client.getPrompt({ name: 'hello', arguments: { name: 'Ada' } });
-    step('get', { text: prompt.messages[0].content.text });
   },
   /** The reference server "everything": its plain tools and its one task tool. */
   async everything() {

@@ -2,22 +2,11 @@
 // prompt or resource of any server. node modern-call.mjs URL KIND NAME [JSON]
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { errorFields, parseArgs, runScenario, step, textOf } from './lib.mjs';
+import { fill, roots, sample } from './user.mjs';
 
 const [url, scenario, name, json] = parseArgs(process.argv.slice(2)).positional;
 const args = json ? JSON.parse(json) : {};
 let client;
-
-function fill({ requestedSchema }) {
-  const content = {};
-  for (const [key, schema] of Object.entries(requestedSchema?.properties ?? {})) {
-    if (schema.default !== undefined) content[key] = schema.default;
-    else if (schema.enum) content[key] = schema.enum[0];
-    else if (schema.oneOf) content[key] = schema.oneOf[0].const;
-    else if (schema.type === 'array') content[key] = [(schema.items.enum ?? schema.items.anyOf.map(one => one.const))[0]];
-    else content[key] = schema.type === 'boolean' ? true : /colou?r/.test(key) ? 'green' : 'Ada';
-  }
-  return content;
-}
 
 async function connect() {
   const capabilities = { elicitation: { form: {} }, sampling: {}, roots: {} };
@@ -26,11 +15,8 @@ async function connect() {
     step('question', { message: params.message });
     return { action: 'accept', content: fill(params) };
   });
-  client.setRequestHandler('sampling/createMessage', ({ params }) => {
-    step('sampling', { text: params.messages[0]?.content?.text ?? null });
-    return { model: 'peer-model', role: 'assistant', stopReason: 'endTurn', content: { type: 'text', text: 'something' } };
-  });
-  client.setRequestHandler('roots/list', () => ({ roots: [{ uri: 'file:///peer', name: 'peer' }] }));
+  client.setRequestHandler('sampling/createMessage', ({ params }) => sample(params));
+  client.setRequestHandler('roots/list', roots);
   await client.connect(new StreamableHTTPClientTransport(new URL(url)));
 }
 

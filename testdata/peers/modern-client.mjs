@@ -6,13 +6,12 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { createTaskSessionFromClient, createApplicationInputHandler } from '@modelcontextprotocol/ext-tasks/client';
 import { commandOf, errorFields, expectError, headersOf, parseArgs, runScenario, sleep, step, textOf } from './lib.mjs';
+import { RELATED, attemptWith, elicited, plainScenarios, resultFields, roots, sample, terminal, user } from './user.mjs';
 
 const VERSION = '2026-07-28';
 const EXTENSION = 'io.modelcontextprotocol/tasks';
 const META = 'io.modelcontextprotocol/';
-const RELATED = `${META}related-task`;
 const clientInfo = { name: 'modern-peer-client', version: '1.0.0' };
-const terminal = status => ['completed', 'failed', 'cancelled'].includes(status);
 
 const { options, positional } = parseArgs(process.argv.slice(2));
 const [url, scenario] = positional;
@@ -20,36 +19,15 @@ const headers = headersOf(options);
 
 const inputs = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
 const withTasks = { ...inputs, extensions: { [EXTENSION]: {} } };
-let answer = 'accept';
 const closers = [];
 
 // ---- answers -------------------------------------------------------------
 
-function fill({ requestedSchema, message }) {
-  const content = {};
-  for (const [key, schema] of Object.entries(requestedSchema?.properties ?? {})) {
-    if (schema.default !== undefined) content[key] = schema.default;
-    else if (schema.enum) content[key] = schema.enum[0];
-    else if (schema.oneOf) content[key] = schema.oneOf[0].const;
-    else if (schema.type === 'boolean') content[key] = true;
-    else if (schema.type === 'number' || schema.type === 'integer') content[key] = 7;
-    else content[key] = key === 'colour' ? 'green' : /second/i.test(message) ? 'Grace' : 'Ada';
-  }
-  return content;
-}
-
 function elicit(params, extra = {}) {
   step('question', { message: params.message, mode: params.mode ?? 'form', ...extra });
   if (params.mode === 'url') return { action: 'accept' };
-  return answer === 'accept' ? { action: 'accept', content: fill(params) } : { action: answer };
+  return elicited(params);
 }
-
-function sample(params, extra = {}) {
-  step('sampling', { text: params.messages[0]?.content?.text ?? null, ...extra });
-  return { model: 'peer-model', role: 'assistant', stopReason: 'endTurn', content: { type: 'text', text: 'something' } };
-}
-
-const roots = () => ({ roots: [{ uri: 'file:///peer', name: 'peer' }] });
 
 /** The answer to one entry of inputRequests. */
 const respond = request =>
@@ -164,20 +142,11 @@ async function session(opts) {
 
 const printResult = (name, result) =>
   step(name, {
-    text: textOf(result),
-    isError: result.isError === true,
-    ...(result.structuredContent ? { structured: result.structuredContent } : {}),
+    ...resultFields(result),
     ...(result._meta?.[RELATED] ? { related: true } : {})
   });
 
-/** Prints the result or the error. */
-async function attempt(name, promise) {
-  try {
-    printResult(name, await promise);
-  } catch (error) {
-    step(name, { error: errorFields(error) });
-  }
-}
+const attempt = attemptWith(printResult);
 
 /** Runs a tool through ext-tasks to its end. */
 async function drive(tool, args) {
@@ -221,6 +190,7 @@ async function poll(taskId, until = task => terminal(task.status), opts) {
 // ---- scenarios -----------------------------------------------------------
 
 const scenarios = {
+  ...plainScenarios(connect, printResult),
   async discover() {
     const client = await connect();
     const capabilities = client.getServerCapabilities();
@@ -234,24 +204,6 @@ const scenarios = {
     });
     const result = await raw('server/discover');
     step('wire', { resultType: result.resultType, ttlMs: result.ttlMs, cacheScope: result.cacheScope, versions: result.supportedVersions });
-  },
-  async list() {
-    const client = await connect();
-    const { tools } = await client.listTools();
-    for (const tool of tools) step('tool', { name: tool.name, taskSupport: tool.execution?.taskSupport ?? null });
-    step('list', { count: tools.length });
-  },
-  async call() {
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'echo', arguments: { text: 'hello', list: [1, 2.5, null], nested: { a: 'ü' } } }));
-  },
-  async greet() {
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'greet', arguments: { name: 'Ada' } }));
-  },
-  async 'unknown-tool'() {
-    const client = await connect();
-    await attempt('result', client.callTool({ name: 'no_such_tool', arguments: {} }));
   },
   async task() {
     await drive('slow_compute', { seconds: 2, label: 'x' });
@@ -310,8 +262,8 @@ const scenarios = {
     step('own', { status: (await get(created.taskId, { headers: { authorization: 'Bearer one' } })).status });
   },
   question: () => drive('confirm_delete', { filename: 'a.txt' }),
-  'question-decline': () => ((answer = 'decline'), drive('confirm_delete', { filename: 'a.txt' })),
-  'question-cancel': () => ((answer = 'cancel'), drive('confirm_delete', { filename: 'a.txt' })),
+  'question-decline': () => ((user.answer = 'decline'), drive('confirm_delete', { filename: 'a.txt' })),
+  'question-cancel': () => ((user.answer = 'cancel'), drive('confirm_delete', { filename: 'a.txt' })),
   two: () => drive('multi_input', {}),
   'sample-task': () => drive('sample_task', {}),
   'ask-then-task': () => drive('test_tool_with_task', {}),
@@ -383,23 +335,6 @@ const scenarios = {
       step(name, { status, code: message.error?.code ?? null });
     }
   },
-  async ask() {
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'ask_name', arguments: {} }));
-  },
-  async 'ask-decline'() {
-    answer = 'decline';
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'ask_name', arguments: {} }));
-  },
-  async 'ask-undeclared'() {
-    const client = await connect({ capabilities: {} });
-    await attempt('result', client.callTool({ name: 'ask_name', arguments: {} }));
-  },
-  async 'ask-twice'() {
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'ask_twice', arguments: {} }));
-  },
   /** The rounds by hand, then a state that was tampered with, used twice, and of other arguments. */
   async 'ask-wire'() {
     const call = more => raw('tools/call', { name: 'ask_name', arguments: {}, ...more });
@@ -411,14 +346,6 @@ const scenarios = {
     printResult('result', await call({ inputResponses, requestState: first.requestState }));
     const again = await call({ inputResponses, requestState: first.requestState }).then(value => ({ text: textOf(value) }), error => ({ error: errorFields(error) }));
     step('again', again);
-  },
-  async sample() {
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'sample', arguments: {} }));
-  },
-  async roots() {
-    const client = await connect();
-    printResult('result', await client.callTool({ name: 'roots', arguments: {} }));
   },
   async progress() {
     const client = await connect();
@@ -508,13 +435,6 @@ const scenarios = {
     const item = await client.readResource({ uri: 'peer://item/7' });
     step('item', { text: item.contents[0].text });
     await expectError('missing', client.readResource({ uri: 'peer://missing' }));
-  },
-  async prompts() {
-    const client = await connect();
-    const { prompts } = await client.listPrompts();
-    step('list', { names: prompts.map(prompt => prompt.name) });
-    const prompt = await client.getPrompt({ name: 'hello', arguments: { name: 'Ada' } });
-    step('get', { text: prompt.messages[0].content.text });
   },
   /** The reference server "everything" (legacy, so behind a bridge): its plain tools and its one task tool. */
   async everything() {
