@@ -47,12 +47,7 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 		case Snap:
 			r.snaps.Put(e.Key, e.Value)
 		case Loss:
-			r.lost(x.from, e.What)
-			level := slog.LevelDebug
-			if e.Why != "" {
-				level = slog.LevelWarn
-			}
-			r.log.Log(r.ctx, level, "translation loss", "what", e.What, "why", e.Why)
+			r.lose(x.from, e)
 		case Limited:
 			r.metrics.Limited(e.Limit)
 		case Add:
@@ -74,13 +69,7 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 		case Left:
 			r.serverSessionOver(e)
 		case EndCalls:
-			r.questions.left(translate.ClientLeg, "", e.Session)
-			for _, op := range r.callsOf(e.Session) {
-				left = append(left, r.tell(op, Event{Kind: EvOp, From: id, Name: "ended", Data: e.Data})...)
-			}
-			if r.hooks.ended != nil && !e.Guest {
-				r.hooks.ended(e.Session)
-			}
+			left = append(left, r.endCalls(id, e)...)
 		case Listens:
 			if r.hooks.listens != nil {
 				r.hooks.listens(e.Session, e.On)
@@ -88,6 +77,29 @@ func (r *Runner) execute(id OpID, b *base, x *Exec) (left []OpID) {
 		case Done:
 			r.finish(id, b)
 		}
+	}
+	return left
+}
+
+// lose counts a loss of translation and logs it, louder where there is a reason
+// to look at.
+func (r *Runner) lose(from origin, e Loss) {
+	r.lost(from, e.What)
+	level := slog.LevelDebug
+	if e.Why != "" {
+		level = slog.LevelWarn
+	}
+	r.log.Log(r.ctx, level, "translation loss", "what", e.What, "why", e.Why)
+}
+
+// endCalls tells the calls of a session that it is over.
+func (r *Runner) endCalls(id OpID, e EndCalls) (left []OpID) {
+	r.questions.left(translate.ClientLeg, "", e.Session)
+	for _, op := range r.callsOf(e.Session) {
+		left = append(left, r.tell(op, Event{Kind: EvOp, From: id, Name: "ended", Data: e.Data})...)
+	}
+	if r.hooks.ended != nil && !e.Guest {
+		r.hooks.ended(e.Session)
 	}
 	return left
 }

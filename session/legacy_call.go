@@ -93,22 +93,25 @@ func (c *legacyCall) Step(x *Exec, ev Event) {
 		}
 		c.cancel(x)
 	case EvOp:
-		if ev.Name == "answers" { // of questions asked under the task
-			c.sendAgain(x, ev.Data)
-		}
-		if ev.Name == "marks" {
-			c.relisted(x)
-		}
-		if ev.Name == "ended" {
-			c.ended(x, ev.Data)
-		}
-		if ev.Name == "shut" { // tasks/cancel of the task this call runs under
-			x.Free(string(x.ID))
-			x.Do(Shut{Label: "up"}, Done{})
-		}
+		c.told(x, ev)
 	}
 	if c.Stream == "" {
 		x.Do(Done{}) // an event for a call that is over
+	}
+}
+
+// told is news from another operation.
+func (c *legacyCall) told(x *Exec, ev Event) {
+	switch ev.Name {
+	case "answers": // of questions asked under the task
+		c.sendAgain(x, ev.Data)
+	case "marks":
+		c.relisted(x)
+	case "ended":
+		c.ended(x, ev.Data)
+	case "shut": // tasks/cancel of the task this call runs under
+		x.Free(string(x.ID))
+		x.Do(Shut{Label: "up"}, Done{})
 	}
 }
 

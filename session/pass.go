@@ -61,22 +61,7 @@ func (p *passCall) Step(x *Exec, ev Event) {
 	case EvClient:
 		p.client(x, ev)
 	case EvOp:
-		var post passPost
-		if ev.Name == "post" && json.Unmarshal(ev.Data, &post) == nil {
-			if post.Tries > 0 {
-				p.Post = &post
-			}
-			x.Do(Open{Label: "up", Upstream: x.r.upstream, As: post.As, Out: post.Out})
-			return
-		}
-		if ev.Name == "ended" && p.Stream != "" {
-			p.ended(x, ev.Data)
-			return
-		}
-		var d passDelete
-		if ev.Name == "delete" && json.Unmarshal(ev.Data, &d) == nil {
-			p.Verb = http.MethodDelete
-			x.Do(Open{Label: "up", Upstream: x.r.upstream, As: d.Principal, Out: Outgoing{Verb: http.MethodDelete, Session: d.Session, Version: d.Version}})
+		if p.told(x, ev) {
 			return
 		}
 	case EvTimer:
@@ -121,6 +106,37 @@ func (p *passCall) Step(x *Exec, ev Event) {
 	if p.Stream == "" && p.Post == nil && !p.up("up") {
 		x.Do(Done{}) // news for an exchange that is over must not bring it back
 	}
+}
+
+// told is news from another operation; false if there is nothing to do for it.
+func (p *passCall) told(x *Exec, ev Event) bool {
+	switch ev.Name {
+	case "post":
+		var post passPost
+		if json.Unmarshal(ev.Data, &post) != nil {
+			return false
+		}
+		if post.Tries > 0 {
+			p.Post = &post
+		}
+		x.Do(Open{Label: "up", Upstream: x.r.upstream, As: post.As, Out: post.Out})
+		return true
+	case "ended":
+		if p.Stream == "" {
+			return false
+		}
+		p.ended(x, ev.Data)
+		return true
+	case "delete":
+		var d passDelete
+		if json.Unmarshal(ev.Data, &d) != nil {
+			return false
+		}
+		p.Verb = http.MethodDelete
+		x.Do(Open{Label: "up", Upstream: x.r.upstream, As: d.Principal, Out: Outgoing{Verb: http.MethodDelete, Session: d.Session, Version: d.Version}})
+		return true
+	}
+	return false
 }
 
 // posted ends a message nobody waits for; one that must arrive is sent again.

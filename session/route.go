@@ -164,32 +164,10 @@ func (rt *Route) Update(ups []RouteUpstream) error {
 		return err
 	}
 	old := rt.table.Load()
-	t := &routeTable{}
-	var fresh []*member
-	for i, u := range ups {
-		m := old.find(u.Name, u.Key)
-		if m == nil {
-			rt.waitEnd(memberKey(u.Name, u.Key))
-			if m, err = rt.newMember(u); err != nil {
-				for _, f := range fresh {
-					f.end()
-				}
-				return fmt.Errorf("upstream %s: %w", u.Name, err)
-			}
-			fresh = append(fresh, m)
-		}
-		t.entries = append(t.entries, &routeEntry{member: m, weight: u.Weight, pins: pins[i]})
-		t.all = append(t.all, m)
-		for _, p := range pins[i] {
-			t.pinsPrincipals = t.pinsPrincipals || p.principal != ""
-		}
+	t, err := rt.tableOf(old, ups, pins)
+	if err != nil {
+		return err
 	}
-	for _, m := range old.all {
-		if !slices.Contains(t.all, m) {
-			t.retired = append(t.retired, m)
-		}
-	}
-	t.all = append(t.all, t.retired...)
 	rt.several = rt.several || len(t.all) > 1
 	if !rt.several {
 		t.sole = t.all[0]
@@ -213,6 +191,40 @@ func (rt *Route) Update(ups []RouteUpstream) error {
 		e.lookSoon()
 	}
 	return nil
+}
+
+// tableOf makes the table that follows old: members stay where name and Key
+// do, and those that are not among ups any more are retired. On an error none
+// of the new members is left.
+func (rt *Route) tableOf(old *routeTable, ups []RouteUpstream, pins [][]routePin) (*routeTable, error) {
+	t := &routeTable{}
+	var fresh []*member
+	for i, u := range ups {
+		m := old.find(u.Name, u.Key)
+		if m == nil {
+			rt.waitEnd(memberKey(u.Name, u.Key))
+			var err error
+			if m, err = rt.newMember(u); err != nil {
+				for _, f := range fresh {
+					f.end()
+				}
+				return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
+			}
+			fresh = append(fresh, m)
+		}
+		t.entries = append(t.entries, &routeEntry{member: m, weight: u.Weight, pins: pins[i]})
+		t.all = append(t.all, m)
+		for _, p := range pins[i] {
+			t.pinsPrincipals = t.pinsPrincipals || p.principal != ""
+		}
+	}
+	for _, m := range old.all {
+		if !slices.Contains(t.all, m) {
+			t.retired = append(t.retired, m)
+		}
+	}
+	t.all = append(t.all, t.retired...)
+	return t, nil
 }
 
 func shownName(u RouteUpstream) string {

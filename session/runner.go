@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -172,17 +173,29 @@ func New(o Options) (*Runner, error) {
 		creds: o.Credentials, snaps: o.Snapshots, held: o.Held,
 		log: o.Logger, tap: o.Tap, metrics: o.Metrics, rand: o.Rand, clock: o.Clock, streamBytes: o.StreamBytes, proc: o.Process,
 		boxes: map[OpID]*mailbox{}, streams: map[string]*attached{}, ups: map[upKey]*exchange{}, ids: map[string]*idBlock{},
-		holders: map[upKey]time.Time{},
+		holders: map[upKey]time.Time{}, counts: o.Counts, above: o.CountsAbove,
 	}
-	r.above = o.CountsAbove
-	if r.counts = o.Counts; r.counts == nil {
-		r.counts = o.Store
-	}
-	if r.upstream == "" {
-		r.upstream = defaultUpstream
-	}
-	if r.route == "" {
-		r.route = "default"
+	r.defaults()
+	r.id, r.sealed = r.proc.id, newSealKinds(r.upstream)
+	r.SetPolicy(o.Policy)
+	r.kept = r.proc.keeps(r.policy().ResumeBytes)
+	r.lag = sync.NewCond(&r.mu)
+	r.warm, r.work = newWarm(), make(chan func())
+	r.clients, _ = lru.New[string, Who](warmMax)
+	r.whos, _ = lru.New[string, Who](warmMax)
+	r.aways = newAways()
+	r.questions = newServerRequests(r)
+	r.looks = newPacer(r.clock, r.policy().PollRate, r.pollLag)
+	r.ctx, r.cancel = context.WithCancelCause(context.Background())
+	r.wg.Go(r.followInbox)
+	return r, nil
+}
+
+// defaults fills in what the options left out.
+func (r *Runner) defaults() {
+	r.upstream, r.route = cmp.Or(r.upstream, defaultUpstream), cmp.Or(r.route, "default")
+	if r.counts == nil {
+		r.counts = r.store
 	}
 	if r.creds == nil {
 		r.creds = NewCredentials(10000)
@@ -208,19 +221,6 @@ func New(o Options) (*Runner, error) {
 	if r.proc == nil {
 		r.proc = newProcess(r.rand)
 	}
-	r.id, r.sealed = r.proc.id, newSealKinds(r.upstream)
-	r.SetPolicy(o.Policy)
-	r.kept = r.proc.keeps(r.policy().ResumeBytes)
-	r.lag = sync.NewCond(&r.mu)
-	r.warm, r.work = newWarm(), make(chan func())
-	r.clients, _ = lru.New[string, Who](warmMax)
-	r.whos, _ = lru.New[string, Who](warmMax)
-	r.aways = newAways()
-	r.questions = newServerRequests(r)
-	r.looks = newPacer(r.clock, r.policy().PollRate, r.pollLag)
-	r.ctx, r.cancel = context.WithCancelCause(context.Background())
-	r.wg.Go(r.followInbox)
-	return r, nil
 }
 
 type noMetrics struct{}

@@ -94,17 +94,11 @@ func serveRole(args []string) error {
 	default:
 		return fmt.Errorf("unknown role %q", args[0])
 	}
-	if *cpu != "" {
-		f, err := os.Create(*cpu)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
+	stop, err := profileCPU(*cpu)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	failed := make(chan error, 1)
 	go func() { failed <- serve(ln) }()
 	done := make(chan error, 1)
@@ -117,6 +111,25 @@ func serveRole(args []string) error {
 		err = writeAllocs(*mem)
 	}
 	return err
+}
+
+// profileCPU writes a profile to file, if one is named, until stop is called.
+func profileCPU(file string) (stop func(), err error) {
+	if file == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		f.Close()
+	}, nil
 }
 
 func writeAllocs(file string) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -72,15 +73,34 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 		return usagef("%s: %w", where(fs, "out"), err)
 	}
 	defer closeOut()
-	info := buildInfo()
-	settings := map[string]string{"translated-to": f.to, "from": file.Header().By}
+	buffered := bufio.NewWriterSize(out, 1<<20)
+	report, err := a.translateTo(ctx, buffered, f.to, file, red, log)
+	if err != nil {
+		return fmt.Errorf("translate %s: %w", name, err)
+	}
+	if file.End() == nil {
+		fmt.Fprintf(a.stderr, "%s: %v\n", file.Name, capture.ErrNotWhole)
+	}
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	if err := closeOut(); err != nil {
+		return err
+	}
+	a.tellTranslation(report)
+	return nil
+}
+
+// translateTo writes a whole capture to out: file, said again in the dialect of
+// revision to and redacted by red, if that is not nil.
+func (a *app) translateTo(ctx context.Context, out io.Writer, to string, file *record.File, red *capture.Redactor, log *slog.Logger) (*offline.Report, error) {
+	settings := map[string]string{"translated-to": to, "from": file.Header().By}
 	if red != nil {
 		settings["redact"] = strings.Join(red.Kinds(), ", ")
 	}
-	buffered := bufio.NewWriterSize(out, 1<<20)
-	w, err := capture.NewWriter(buffered, capture.Header{Created: time.Now().UTC(), By: "taskbridge " + info.Version, Settings: settings})
+	w, err := capture.NewWriter(out, capture.Header{Created: time.Now().UTC(), By: "taskbridge " + buildInfo().Version, Settings: settings})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Little is in memory at a time and much is thrown away: most of the time
 	// would go to the collector.
@@ -88,7 +108,7 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(translateMemory))
 	set, shown := func(int64) {}, func() {}
 	report, err := offline.TranslateSource(ctx, offline.SourceOptions{
-		Source: file, To: f.to, Logger: log, Out: w,
+		Source: file, To: to, Logger: log, Out: w,
 		Change: func(r *capture.Record) {
 			if red != nil {
 				red.Record(r)
@@ -104,22 +124,9 @@ func (a *app) translate(ctx context.Context, f *translateFlags, fs *pflag.FlagSe
 	})
 	shown()
 	if err != nil {
-		return fmt.Errorf("translate %s: %w", name, err)
+		return report, err
 	}
-	if file.End() == nil {
-		fmt.Fprintf(a.stderr, "%s: %v\n", file.Name, capture.ErrNotWhole)
-	}
-	if err := w.Close(false); err != nil {
-		return err
-	}
-	if err := buffered.Flush(); err != nil {
-		return err
-	}
-	if err := closeOut(); err != nil {
-		return err
-	}
-	a.tellTranslation(report)
-	return nil
+	return report, w.Close(false)
 }
 
 // translateGC lets the heap grow to five times what is in use, as long as all
