@@ -27,6 +27,9 @@ func (r *Runner) Late() {
 	}
 }
 
+// MarkOf is what records and event ids are named with.
+func (h *Handles) MarkOf(kind, s string) string { return h.mark(kind, s) }
+
 // Observe is what Client does for observers first.
 func (r *Runner) Observe(in Inbound, s *ClientStream) {
 	r.observe(in, s)

@@ -97,6 +97,25 @@ func TestSetKeys(t *testing.T) {
 	}
 }
 
+// What records are named with, and what binds event ids to their session, stays
+// while keys change, and is what the store says over restarts.
+func TestSetKeys_Marks(t *testing.T) {
+	h := newHandles(t, "one")
+	before := h.MarkOf("event", "x")
+	if err := h.SetKeys(testKeys("two"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if h.MarkOf("event", "x") != before {
+		t.Error("a mark changed with the key")
+	}
+	other := newHandles(t, "three")
+	h.KeepMarks(testKey("store"))
+	other.KeepMarks(testKey("store"))
+	if got := h.MarkOf("event", "x"); got == before || got != other.MarkOf("event", "x") || got == h.MaskText("event", "x") {
+		t.Error("a mark is not of the store's secret")
+	}
+}
+
 // There is a bound to the keys that only open; past it a change is refused, and
 // nothing is lost.
 func TestSetKeys_TooManyRetired(t *testing.T) {

@@ -24,6 +24,12 @@ func (rig *routeRig) on(server string) {
 		}
 	}
 	rig.update(rig.ups...)
+	if rig.turns {
+		rig.turn++
+		if err := rig.handles.SetKeys(testKeys(fmt.Sprint(rig.turn)), time.Now()); err != nil {
+			rig.t.Fatal(err)
+		}
+	}
 }
 
 // Two servers that both mint the id "1": what their clients see are two ids,

@@ -107,11 +107,17 @@ func TestRouteIDsFromBefore_SharedCredential(t *testing.T) {
 }
 
 // Cursors and states lead back, those from before the second server too.
-func TestRouteCursorsAndStates(t *testing.T) {
+func TestRouteCursorsAndStates(t *testing.T) { cursorsAndStates(t, false) }
+
+// So do those that were sealed with a key that was taken out since.
+func TestRouteKeysChange_CursorsAndStates(t *testing.T) { cursorsAndStates(t, true) }
+
+func cursorsAndStates(t *testing.T, keysChange bool) {
 	for _, e := range eras {
 		t.Run(e.name, func(t *testing.T) {
 			a, b := newRouteServer("a", e.a), newRouteServer("b", e.b)
 			routed(t, func(t *testing.T, rig *routeRig) {
+				rig.turns = keysChange
 				rig.on("a")
 				c, other := rig.modern("ann"), rig.modern("bob")
 				for _, method := range []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"} {
@@ -155,7 +161,12 @@ func TestRouteCursorsAndStates(t *testing.T) {
 }
 
 // A list of tasks goes through the session's own server and then the others.
-func TestRouteTaskList(t *testing.T) {
+func TestRouteTaskList(t *testing.T) { taskList(t, false) }
+
+// So it does where the state key changes between its pages.
+func TestRouteKeysChange_TaskList(t *testing.T) { taskList(t, true) }
+
+func taskList(t *testing.T, keysChange bool) {
 	for _, e := range eras {
 		t.Run(e.name, func(t *testing.T) {
 			a, b := newRouteServer("a", e.a), newRouteServer("b", e.b)
@@ -163,6 +174,7 @@ func TestRouteTaskList(t *testing.T) {
 				for i := range rig.ups {
 					rig.ups[i].Policy.PageSize = 2
 				}
+				rig.turns = keysChange
 				want := map[string]bool{}
 				var c *routeClient
 				for _, name := range []string{"b", "a"} {
@@ -193,6 +205,9 @@ func TestRouteTaskList(t *testing.T) {
 					}
 					if r := fresh.do("tasks/list", `{"cursor":"`+cursor+`"}`); r.code() != -32602 {
 						t.Errorf("a stolen cursor: %s", r.raw())
+					}
+					if keysChange {
+						rig.on("a")
 					}
 				}
 				for id := range want {

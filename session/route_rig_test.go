@@ -31,6 +31,9 @@ type routeRig struct {
 	closed  map[string]int
 	started []*session.Runner
 	mu      sync.Mutex
+	// turns: on changes the state key, and how often it did.
+	turns bool
+	turn  int
 }
 
 func newRouteRig(t testing.TB, servers ...*routeServer) *routeRig {
