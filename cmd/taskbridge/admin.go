@@ -54,6 +54,7 @@ func (o adminOptions) at(p *adminPlace) adminOptions {
 type adminServer struct {
 	mux   *http.ServeMux
 	o     adminOptions
+	conns *connCap
 	token atomic.Pointer[[sha256.Size]byte] // hash of the token; nil: none is wanted
 }
 
@@ -68,7 +69,7 @@ func (m *adminServer) setToken(token string) {
 const maxAdminBody = 64 << 10
 
 func newAdmin(o adminOptions) *adminServer {
-	m := &adminServer{mux: http.NewServeMux(), o: o}
+	m := &adminServer{mux: http.NewServeMux(), o: o, conns: newConnCap(maxAdminConns)}
 	if o.token != "" {
 		m.setToken(o.token)
 	}
@@ -173,6 +174,7 @@ func (m *adminServer) server() (*http.Server, error) {
 		WriteTimeout:      time.Minute,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		ConnState:         m.conns.state,
 		ErrorLog:          slog.NewLogLogger(m.o.log.Handler(), slog.LevelDebug),
 	}, nil
 }
