@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"sync"
+	"syscall"
 )
 
 // appendFile is a file that lines are appended to. It can be opened anew where
@@ -22,8 +23,10 @@ func openAppend(name string) (*appendFile, error) {
 	return &appendFile{name: name, f: f}, nil
 }
 
+// openToAppend does not wait for somebody to read where the name is a pipe's: that
+// is an error (ENXIO), or who reloads would wait for ever, and all others for him.
 func openToAppend(name string) (*os.File, error) {
-	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o600)
 }
 
 // Write implements io.Writer.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -50,6 +51,44 @@ func TestReload_Irregular(t *testing.T) {
 		_ = os.Remove(f.name)
 		writeConfig(t, f.name, text)
 		eventually(t, "good again after "+what, func() bool { ok, _ := f.last(); return ok })
+	}
+}
+
+// TestAppendFile_Pipe: a pipe that nobody reads is refused, at the start and where
+// it took the place of a file; one that somebody reads gets the lines.
+func TestAppendFile_Pipe(t *testing.T) {
+	dir := t.TempDir()
+	pipe, name := filepath.Join(dir, "pipe"), filepath.Join(dir, "log")
+	must(t, syscall.Mkfifo(pipe, 0o600))
+	f, err := openAppend(name)
+	must(t, err)
+	defer f.close()
+	must(t, os.Remove(name))
+	must(t, syscall.Mkfifo(name, 0o600))
+	got := make(chan error, 2)
+	go func() {
+		_, err := openAppend(pipe)
+		got <- err
+		got <- f.reopen()
+	}()
+	for range 2 {
+		select {
+		case err := <-got:
+			if err == nil {
+				t.Error("a pipe nobody reads was opened")
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("a pipe nobody reads is waited for")
+		}
+	}
+	r, err := os.OpenFile(name, os.O_RDWR, 0)
+	must(t, err)
+	defer r.Close()
+	must(t, f.reopen())
+	fmt.Fprint(f, "1\n")
+	line := make([]byte, 2)
+	if _, err := io.ReadFull(r, line); err != nil || string(line) != "1\n" {
+		t.Errorf("%q %v", line, err)
 	}
 }
 
