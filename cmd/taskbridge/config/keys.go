@@ -33,7 +33,7 @@ var (
 	public    = showing(textOf("URL", "the URL clients use, such as https://HOST", false, schema{"type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[!-.0-~]+(/|$)"}, publicURL), showURL)
 	name      = textOf("name", "a name, such as billing", true, schema{"type": "string", "pattern": nameForm.String()}, plainName)
 	someText  = textOf("text", "text", true, schema{"type": "string", "minLength": 1}, nil)
-	argument  = showing(argumentKind(), showWritten)
+	argument  = showing(argumentKind(), showArgument)
 	file      = fileName("file")
 	count     = integer[int64](1, 1_000_000_000)
 	listening = textOf("ADDRESS:PORT", "an address to listen on, such as 127.0.0.1:8080", true, schema{"type": "string", "pattern": ":[0-9]+$"}, listenAddress)
@@ -184,7 +184,7 @@ var routeKeys = append([]key[rawRoute]{
 	row("name", name, func(r *rawRoute) *string { return &r.Name }, "(its path, as in `billing-mcp` for `/billing/mcp`)", "What handles, metrics and the report call it."),
 	row("path", textOf("path", "a path, such as /mcp", true, schema{"type": "string", "pattern": "^/[^?#%\\\\\\s]*$"}, routePath), func(r *rawRoute) *string { return &r.Path }, "/mcp", "Path of the MCP endpoint, matched as a whole."),
 	row("host", textOf("host", "a host, such as mcp.example.com", true, schema{"type": "string", "pattern": hostForm}, hostMatch), func(r *rawRoute) *string { return &r.Host }, "(any)", "Host clients ask for."),
-	row("match-headers", showPairs(pairsOf("names and values", 16, schema{"pattern": headerName.String()}, headerMatch), func(h HeaderMatch) (string, string) { return h.Name, h.Value }, nil), func(r *rawRoute) *[]HeaderMatch { return &r.Headers }, "(none)", "Headers a request must have, exactly so."),
+	row("match-headers", showPairs(pairsOf("names and values", 16, schema{"pattern": headerName.String()}, headerMatch), func(h HeaderMatch) (string, string) { return h.Name, h.Value }, hideNothing), func(r *rawRoute) *[]HeaderMatch { return &r.Headers }, "(none)", "Headers a request must have, exactly so."),
 	row("listeners", listOf(name, maxList), func(r *rawRoute) *[]string { return &r.Listeners }, "(all)", "Names of the listeners it is on."),
 	row("public-url", public, func(r *rawRoute) *string { return &r.PublicURL }, "(the listener's, and path)", "Whole URL under which clients reach it."),
 	row("sse-path", textOf("path \\| off", "a path, such as /sse, or off", true, schema{"type": "string", "pattern": "^(off|/[^?#%\\\\\\s]+)$"}, ssePath), func(r *rawRoute) *string { return &r.sse }, "(`/sse` for the only route, else `off`)", "Path of the stream of clients that speak HTTP+SSE; they post to `message` beside it."),

@@ -53,6 +53,12 @@ func showText(v *string) *shown { return &shown{text: *v, zero: *v == ""} }
 
 func showWritten(v *string) *shown { return &shown{text: *v, zero: *v == "", written: true} }
 
+func showArgument(v *string) *shown {
+	s := showWritten(v)
+	s.hide = hideInArgument
+	return s
+}
+
 func showURL(v *string) *shown {
 	return &shown{text: *v, zero: *v == "", written: true, hide: hideInURL}
 }
@@ -165,12 +171,25 @@ func showUpstream(u *Upstream) *shown {
 
 var (
 	// onlyVariable is a value, as written, that shows no secret of its own.
-	onlyVariable  = regexp.MustCompile(`^((?i:bearer|basic|token) )?\$\{[A-Za-z_][A-Za-z0-9_]*\}$`)
-	userOfURL     = regexp.MustCompile(`://[^/@]*@`)
+	onlyVariable = regexp.MustCompile(`^((?i:bearer|basic|token) )?\$\{[A-Za-z_][A-Za-z0-9_]*\}$`)
+	// userOfURL ends at the last @ before the path, as for who reads the URL; a
+	// variable's default may hold anything.
+	userOfURL     = regexp.MustCompile(`://(?:\$\{[^}]*\}|[^/?#])*@`)
 	userVariables = regexp.MustCompile(`^://\$\{[A-Za-z_][A-Za-z0-9_]*\}(:\$\{[A-Za-z_][A-Za-z0-9_]*\})?@$`)
 	variable      = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)`)
 	plainScalar   = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./+-]*(:[A-Za-z0-9_./+-]+)*$`)
 )
+
+// hideInArgument: arguments are URLs, too, of databases say.
+func hideInArgument(s string) string {
+	if strings.Contains(s, "://") {
+		return hideInURL(s)
+	}
+	return s
+}
+
+// hideNothing has a value stand as it is written.
+func hideNothing(s string) string { return s }
 
 func hideSecret(s string) string {
 	if onlyVariable.MatchString(s) {

@@ -100,6 +100,12 @@ routes:
     upstreams:
       - {name: x, url: "wss://${TOKEN}@x.example/mcp", weight: 0}
       - {name: y, url: "${URL:-https://user:hunter2@y.example?hunter2}", weight: 1}
+      - {name: z, url: "https://user:a@hunter2@z.example/@x/mcp", weight: 1}
+      - {name: u, url: "https://${NONE:-a/hunter2}@u.example/", weight: 1}
+      - {name: db, command: [x, "--db=redis://:hunter2@db.example/0?password=hunter2", "what? a=b", "${TOKEN:-redis://:hunter2@db.example}"], weight: 1}
+  - path: /e
+    match-headers: {X-Tenant: acme, X-Who: "${TOKEN}"}
+    upstream: https://e.example/mcp
 `
 	f, problems := Parse("dir/taskbridge.yaml", []byte(src), func(name string) (string, bool) {
 		return map[string]string{"TOKEN": "hunter2"}[name], name == "TOKEN"
@@ -126,6 +132,10 @@ routes:
 		"        command: [server, \"${TOKEN}\", \"$${x}\", \"\", \"true\", \"a: b # c\"]  # taskbridge.yaml:13\n",
 		"          A: \"(redacted)\"  # taskbridge.yaml:15\n          B: \"${TOKEN}\"  # taskbridge.yaml:15, ${TOKEN}\n",
 		"        weight: 0  # taskbridge.yaml:18\n        url: \"wss://${TOKEN}@x.example/mcp\"  # taskbridge.yaml:18, ${TOKEN}\n",
+		"        url: \"https://redacted@z.example/@x/mcp\"  # taskbridge.yaml:20\n",
+		"        url: \"https://redacted@u.example/\"  # taskbridge.yaml:21, ${NONE}\n",
+		"        command: [x, \"--db=redis://redacted@db.example/0?password=redacted\", \"what? a=b\", \"${TOKEN:-redis://redacted@db.example}\"]  # taskbridge.yaml:22\n",
+		"      X-Tenant: acme  # taskbridge.yaml:24\n      X-Who: \"${TOKEN}\"  # taskbridge.yaml:24, ${TOKEN}\n",
 		"drain-timeout: 10s  # default\n",
 	} {
 		if !strings.Contains(text, want) {
