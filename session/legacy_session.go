@@ -89,28 +89,7 @@ func (s *legacySession) step(x *Exec, ev Event) {
 	case EvServerEnd:
 		s.serverEnd(x, ev)
 	case EvClientGone:
-		if ev.Name == "unheard" && s.Phase == sessionReady {
-			s.end(x, false) // nobody has its id
-			x.Do(Done{})
-			return
-		}
-		for i, id := range s.Gets {
-			if id == ev.Label {
-				s.Gets = append(s.Gets[:i], s.Gets[i+1:]...)
-				break
-			}
-		}
-		s.Used = x.Now
-		if s.Phase == "" && s.Waiting.Stream != "" {
-			s.Left = true
-			x.Do(Wake{Name: "left", At: x.Now.Add(x.Policy.SessionIdle / leftShare)})
-		}
-		if len(s.Gets) == 0 && s.Listen != "" {
-			x.Do(Shut{Label: s.Listen})
-			s.Listen = ""
-			s.subscribed(x, s.ListenNo)
-		}
-		s.keep(x)
+		s.gone(x, ev)
 	case EvTimer:
 		switch ev.Name {
 		case "listen":
@@ -127,21 +106,52 @@ func (s *legacySession) step(x *Exec, ev Event) {
 		}
 		s.idle(x)
 	case EvOp:
-		switch ev.Name {
-		case "touch":
-			s.Used = x.Now
-		case "hold":
-			s.Held = append(s.Held, string(ev.Data))
-		case "unhold":
-			s.Held = slices.DeleteFunc(s.Held, func(id string) bool { return id == string(ev.Data) })
-			s.Used = x.Now
-		case "stray":
-			s.stray(x, ev.Data)
-		case "lost":
-			s.end(x, true)
-			x.Do(Done{})
-		}
+		s.told(x, ev)
 		s.keep(x)
+	}
+}
+
+// gone: a stream of the client's is over.
+func (s *legacySession) gone(x *Exec, ev Event) {
+	if ev.Name == "unheard" && s.Phase == sessionReady {
+		s.end(x, false) // nobody has its id
+		x.Do(Done{})
+		return
+	}
+	for i, id := range s.Gets {
+		if id == ev.Label {
+			s.Gets = append(s.Gets[:i], s.Gets[i+1:]...)
+			break
+		}
+	}
+	s.Used = x.Now
+	if s.Phase == "" && s.Waiting.Stream != "" {
+		s.Left = true
+		x.Do(Wake{Name: "left", At: x.Now.Add(x.Policy.SessionIdle / leftShare)})
+	}
+	if len(s.Gets) == 0 && s.Listen != "" {
+		x.Do(Shut{Label: s.Listen})
+		s.Listen = ""
+		s.subscribed(x, s.ListenNo)
+	}
+	s.keep(x)
+}
+
+// told is news from another operation.
+func (s *legacySession) told(x *Exec, ev Event) {
+	switch ev.Name {
+	case "touch":
+		s.Used = x.Now
+	case "hold":
+		s.Held = append(s.Held, string(ev.Data))
+	case "unhold":
+		s.Held = slices.DeleteFunc(s.Held, func(id string) bool { return id == string(ev.Data) })
+		s.Used = x.Now
+	case "stray":
+		s.stray(x, ev.Data)
+	case "lost":
+		s.end(x, true)
+		x.Do(Done{})
 	}
 }
 

@@ -230,3 +230,26 @@ func tlsServer(t *testing.T, h http.Handler) (*HTTP, *httptest.Server) {
 	t.Cleanup(func() { d.Close(); srv.Close() })
 	return d, srv
 }
+
+// probeCase is a server of the tests, and what a probe has to find out about it.
+type probeCase struct {
+	how     string
+	era     translate.Era
+	version string
+	dual    bool
+	err     string
+}
+
+// probeCases are those of every transport that keeps a connection; died is how
+// the probe tells that the server ended.
+func probeCases(died string) []probeCase {
+	return []probeCase{
+		{"modern", translate.Modern, "2026-07-28", false, ""},
+		{"dual", translate.Modern, "2026-07-28", true, ""},
+		{"legacy", translate.Legacy, "2025-11-25", false, ""},
+		{"legacy exit-on-discover", translate.Legacy, "2025-11-25", false, ""},
+		{"legacy silent-on-discover", translate.Legacy, "2025-11-25", false, ""},
+		{"dies", 0, "", false, died},
+		{"silent", 0, "", false, "no answer within 1s"},
+	}
+}

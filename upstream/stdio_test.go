@@ -362,21 +362,7 @@ func TestCaseB55_NeverAnswers(t *testing.T) {
 }
 
 func TestStdioProbe(t *testing.T) {
-	for _, c := range []struct {
-		how     string
-		era     translate.Era
-		version string
-		dual    bool
-		err     string
-	}{
-		{"modern", translate.Modern, "2026-07-28", false, ""},
-		{"dual", translate.Modern, "2026-07-28", true, ""},
-		{"legacy", translate.Legacy, "2025-11-25", false, ""},
-		{"legacy exit-on-discover", translate.Legacy, "2025-11-25", false, ""},
-		{"legacy silent-on-discover", translate.Legacy, "2025-11-25", false, ""},
-		{"dies", 0, "", false, "exit code 7"},
-		{"silent", 0, "", false, "no answer within 1s"},
-	} {
+	for _, c := range probeCases("exit code 7") {
 		t.Run(c.how, func(t *testing.T) {
 			s, _ := newStdio(t, c.how, func(o *StdioOptions) {
 				if c.how == "silent" {

@@ -409,21 +409,7 @@ func TestCaseB59_WebSocketUpstream(t *testing.T) {
 }
 
 func TestWebSocketProbe(t *testing.T) {
-	for _, c := range []struct {
-		how     string
-		era     translate.Era
-		version string
-		dual    bool
-		err     string
-	}{
-		{"modern", translate.Modern, "2026-07-28", false, ""},
-		{"dual", translate.Modern, "2026-07-28", true, ""},
-		{"legacy", translate.Legacy, "2025-11-25", false, ""},
-		{"legacy exit-on-discover", translate.Legacy, "2025-11-25", false, ""},
-		{"legacy silent-on-discover", translate.Legacy, "2025-11-25", false, ""},
-		{"dies", 0, "", false, "ended"},
-		{"silent", 0, "", false, "no answer within 1s"},
-	} {
+	for _, c := range probeCases("ended") {
 		t.Run(c.how, func(t *testing.T) {
 			srv := newWSServer(t, c.how)
 			w, _ := newWS(t, srv.url(), func(o *WebSocketOptions) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -35,9 +36,12 @@ func toolNames(t *testing.T, result json.RawMessage) map[string]bool {
 	return names
 }
 
-func TestServeLegacyClientModernServer(t *testing.T) {
-	srv := peers.NewModernServer(peers.ServerOptions{})
-	c := legacyClient(t, serve(t, "--upstream", peer(t, srv)).url)
+// servedVerbs lists, calls and runs a task that asks, which it returns.
+func servedVerbs(t *testing.T, c interface {
+	Call(ctx context.Context, method string, params any) (peers.Reply, error)
+	RunTask(ctx context.Context, tool string, args any, answer peers.Answer) (peers.TaskRun, error)
+}) peers.TaskRun {
+	t.Helper()
 	r, err := c.Call(t.Context(), "tools/list", nil)
 	if err != nil || !toolNames(t, r.Result)["confirm_delete"] {
 		t.Fatalf("tools/list: %v %s", err, r.Raw)
@@ -48,10 +52,17 @@ func TestServeLegacyClientModernServer(t *testing.T) {
 	}
 	run, err := c.RunTask(t.Context(), "confirm_delete", map[string]any{"filename": "old.txt"}, peers.Accept(map[string]any{"confirm": true}))
 	wantDeleted(t, run, err)
+	return run
+}
+
+func TestServeLegacyClientModernServer(t *testing.T) {
+	srv := peers.NewModernServer(peers.ServerOptions{})
+	c := legacyClient(t, serve(t, "--upstream", peer(t, srv)).url)
+	run := servedVerbs(t, c)
 	if n := srv.Calls("confirm_delete"); n != 1 {
 		t.Errorf("the tool ran %d times", n)
 	}
-	r, err = c.Call(t.Context(), "tasks/list", nil)
+	r, err := c.Call(t.Context(), "tasks/list", nil)
 	var list struct {
 		Tasks []struct{ TaskID, Status string }
 	}
@@ -82,20 +93,11 @@ func TestServeLegacyClientModernServer(t *testing.T) {
 func TestServeModernClientLegacyServer(t *testing.T) {
 	srv := peers.NewLegacyServer(peers.ServerOptions{})
 	c := modernClient(t, serve(t, "--upstream", peer(t, srv)).url)
-	r, err := c.Call(t.Context(), "tools/list", nil)
-	if err != nil || !toolNames(t, r.Result)["confirm_delete"] {
-		t.Fatalf("tools/list: %v %s", err, r.Raw)
-	}
-	r, err = c.Call(t.Context(), "tools/call", map[string]any{"name": "greet", "arguments": map[string]any{"name": "Ada"}})
-	if err != nil || r.Text() != "Hello, Ada!" {
-		t.Fatalf("tools/call: %v %s", err, r.Raw)
-	}
-	run, err := c.RunTask(t.Context(), "confirm_delete", map[string]any{"filename": "old.txt"}, peers.Accept(map[string]any{"confirm": true}))
-	wantDeleted(t, run, err)
+	servedVerbs(t, c)
 	if n := srv.Calls("confirm_delete"); n != 1 {
 		t.Errorf("the tool ran %d times", n)
 	}
-	r, err = c.Call(t.Context(), "tools/call", map[string]any{"name": "slow_compute", "arguments": map[string]any{"seconds": 60}})
+	r, err := c.Call(t.Context(), "tools/call", map[string]any{"name": "slow_compute", "arguments": map[string]any{"seconds": 60}})
 	var created struct{ ResultType, TaskID string }
 	if err == nil {
 		err = r.Decode(&created)

@@ -248,30 +248,36 @@ func TestStdioPairs(t *testing.T) {
 			for _, process := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s client, %s server, process %v", eraName(clientModern), eraName(serverModern), process), func(t *testing.T) {
 					c := startStdio(t, clientModern, peerArgs(t, serverModern, process)...)
-					if clientModern {
-						modernVerbs(c)
-					} else {
-						c.initialize()
-						legacyVerbs(c)
-					}
-					if got := c.tool("greet", map[string]any{"name": "Ada"}); got != "Hello, Ada!" {
-						t.Errorf("greet: %s", got)
-					}
-					if got := c.tool("ask_name", nil); !strings.Contains(got, "Ada") {
-						t.Errorf("ask_name: %s", got)
-					}
-					if got := c.tool("big", map[string]any{"bytes": 12 << 20}); len(got) != 12<<20 {
-						t.Errorf("big: %d bytes", len(got))
-					}
-					if m := c.call("no/such", nil); m.Error == nil || m.Error.Code != -32601 {
-						t.Errorf("no/such: %s %+v", m.Result, m.Error)
-					}
+					pairVerbs(t, c)
 					if code := c.end(); code != exitOK {
 						t.Errorf("exit %d", code)
 					}
 				})
 			}
 		}
+	}
+}
+
+// pairVerbs are what every pair of eras has to do.
+func pairVerbs(t *testing.T, c *lineClient) {
+	t.Helper()
+	if c.modern {
+		modernVerbs(c)
+	} else {
+		c.initialize()
+		legacyVerbs(c)
+	}
+	if got := c.tool("greet", map[string]any{"name": "Ada"}); got != "Hello, Ada!" {
+		t.Errorf("greet: %s", got)
+	}
+	if got := c.tool("ask_name", nil); !strings.Contains(got, "Ada") {
+		t.Errorf("ask_name: %s", got)
+	}
+	if got := c.tool("big", map[string]any{"bytes": 12 << 20}); len(got) != 12<<20 {
+		t.Errorf("big: %d bytes", len(got))
+	}
+	if m := c.call("no/such", nil); m.Error == nil || m.Error.Code != -32601 {
+		t.Errorf("no/such: %s %+v", m.Result, m.Error)
 	}
 }
 

@@ -74,24 +74,7 @@ func TestWebSocketPairs(t *testing.T) {
 						s = serve(t, "--log-level", "warn", "--upstream", "ws"+strings.TrimPrefix(s.url, "http"))
 					}
 					c := startSocket(t, clientModern, s.url)
-					if clientModern {
-						modernVerbs(c)
-					} else {
-						c.initialize()
-						legacyVerbs(c)
-					}
-					if got := c.tool("greet", map[string]any{"name": "Ada"}); got != "Hello, Ada!" {
-						t.Errorf("greet: %s", got)
-					}
-					if got := c.tool("ask_name", nil); !strings.Contains(got, "Ada") {
-						t.Errorf("ask_name: %s", got)
-					}
-					if got := c.tool("big", map[string]any{"bytes": 12 << 20}); len(got) != 12<<20 {
-						t.Errorf("big: %d bytes", len(got))
-					}
-					if m := c.call("no/such", nil); m.Error == nil || m.Error.Code != -32601 {
-						t.Errorf("no/such: %s %+v", m.Result, m.Error)
-					}
+					pairVerbs(t, c)
 					if code := s.end(); code != exitOK {
 						t.Errorf("exit %d", code)
 					}
