@@ -23,6 +23,9 @@ type Out struct {
 	// EventID and RetryMS are set toward legacy sessions that can resume.
 	EventID string
 	RetryMS int
+	// Kept: Raw is in the stream's log already, as number Kept, put there by the
+	// runner that said it.
+	Kept uint64 `json:",omitempty"`
 	// Asks: Raw is a request to the client; without it nothing goes on.
 	Asks bool
 	// Of is the session in which Raw asks the client something, or takes that
@@ -40,6 +43,7 @@ type eventLog interface {
 	// add keeps o and returns its event id, empty if it is not kept; ours is
 	// false once another connection reads what is kept. It is called under the
 	// stream's lock: it must not come back to the stream.
+	// What o.Kept names is there already.
 	add(o Out) (id string, ours bool)
 	// over notes that the final Out was added.
 	over()

@@ -190,7 +190,10 @@ func (l *streamLog) add(o Out) (id string, ours bool) {
 	if o.Raw == nil && !o.Final || l.dead.Load() {
 		return "", true
 	}
-	seq, err := l.r.keepEvent(l.stream, o)
+	seq, err := o.Kept, error(nil)
+	if seq == 0 {
+		seq, err = l.r.keepEvent(l.stream, o)
+	}
 	if err != nil {
 		l.r.storeFailed("keep event", err)
 		l.dead.Store(true)
@@ -299,10 +302,17 @@ func (r *Runner) makeRoom(stream string, n int64) {
 	}
 }
 
-// keepAway takes what an operation says to a client that is away.
-func (r *Runner) keepAway(l *clientLog, o Out) {
+// keepAway takes what an operation says to a client that is away, or reads at
+// another runner, and returns its number; 0: it is not kept.
+func (r *Runner) keepAway(l *clientLog, o Out) uint64 {
+	if o.Kept != 0 {
+		if o.Final {
+			r.endAway(l.Stream, o, true)
+		}
+		return o.Kept
+	}
 	if l.Over || o.Raw == nil && !o.Final {
-		return
+		return 0
 	}
 	if l.Guest != "" {
 		o.Raw = guestOut(l.Guest, o.Raw)
@@ -311,15 +321,17 @@ func (r *Runner) keepAway(l *clientLog, o Out) {
 	if err != nil {
 		r.storeFailed("keep event", err)
 		r.tellLog(l.Stream, "drop", nil) // better none than one with a gap
-		return
+		return 0
 	}
 	if o.Final {
+		last := seq
 		if o.Raw == nil {
-			seq-- // what came before is the last message
+			last-- // what came before is the last message
 		}
-		r.overLog(l.Stream, seq)
+		r.overLog(l.Stream, last)
 		r.endAway(l.Stream, o, true)
 	}
+	return seq
 }
 
 // keptLogs counts what the streams of a process keep in the store. Over the

@@ -52,3 +52,17 @@ func PickByWeight(names []string, weights []int, key string) string {
 // OnChoice has f called between the choice of an upstream for new work and its
 // being counted there.
 func (rt *Route) OnChoice(f func()) { rt.chosen = f }
+
+// Say is what an operation's Send does.
+func (r *Runner) Say(stream string, o Out) { r.send(stream, o) }
+
+// KeepEvents begins the log of a stream of r, as for the reply to a request.
+func (r *Runner) KeepEvents(s *ClientStream, session string) {
+	s.log = &streamLog{r: r, stream: s.ID, session: session, id: []byte("1")}
+	s.OpenEvents(nil)
+}
+
+// TakeOver lets the connection by read what is kept of a stream.
+func (r *Runner) TakeOver(stream, by string) {
+	r.deliver(logOp(stream), Event{Kind: EvOp, Name: "resume", Data: []byte(by)})
+}

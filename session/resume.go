@@ -237,9 +237,13 @@ func (r *Runner) send(stream string, out Out) {
 		return
 	}
 	holder := streamRunner(stream)
-	if l, kept := r.clientLog(stream); kept && (l.Reader != stream || holder == r.id) {
-		r.keepAway(l, out)
-		return
+	if l, kept := r.clientLog(stream); kept {
+		// Kept first, so that the log has all in the order it was said, also where
+		// the holder hears of it when the stream has been taken over.
+		out.Kept = r.keepAway(l, out)
+		if l.Reader != stream || holder == r.id {
+			return
+		}
 	}
 	if holder != r.id && holder != "" {
 		r.post(holder, inboxItem{Stream: stream, Out: &out})
