@@ -274,3 +274,27 @@ func TestRouteParkedOfOneName(t *testing.T) {
 		}, a, b)
 	}
 }
+
+// Looks end an ejection by good ones in a row after it: those from before, when
+// calls failed although looks did not, say nothing.
+func TestRouteLooks_Flapping(t *testing.T) {
+	a, b := newRouteServer("a", translate.Modern), newRouteServer("b", translate.Modern)
+	routed(t, func(t *testing.T, rig *routeRig) {
+		up := rig.up(a, 1)
+		up.Health = session.Health{FailAfter: 3, EjectFor: time.Minute, Interval: 10 * time.Second, PassAfter: 2}
+		up.Look = func(context.Context) error { return nil }
+		rig.update(up, rig.ups[1])
+		time.Sleep(45 * time.Second)
+		a.with(func() { a.down = true })
+		for n := 0; rig.route.Status()[0].State == session.StateActive && n < 100; n++ {
+			c := rig.modern(fmt.Sprint("caller ", n))
+			c.do("tools/call", `{"name":"t","arguments":{"do":"who"}}`)
+		}
+		for _, want := range []string{session.StateEjected, session.StateEjected, session.StateActive} {
+			if s := rig.route.Status()[0]; s.State != want {
+				t.Errorf("%+v, want it to be %s", s, want)
+			}
+			time.Sleep(10 * time.Second)
+		}
+	}, a, b)
+}

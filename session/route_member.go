@@ -37,7 +37,7 @@ type member struct {
 	fails   int // in a row
 	ejected int // times in a row
 	until   time.Time
-	passes  int // good looks in a row
+	passes  int // good looks in a row, since it was ejected
 }
 
 // Health says when an upstream gets no new work for a while. The zero value
@@ -178,7 +178,7 @@ func (m *member) heard(ok bool) {
 		return
 	}
 	pause := min(m.rules.EjectFor<<min(m.ejected, 10), maxEject)
-	m.ejected, m.until = m.ejected+1, now.Add(pause)
+	m.ejected, m.until, m.passes = m.ejected+1, now.Add(pause), 0
 	m.rt.log.Warn("an upstream gets no new work: it cannot be reached or is unavailable", "route", m.rt.name, "upstream", m.name, "failures", m.fails, "for", pause)
 }
 
