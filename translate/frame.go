@@ -30,7 +30,9 @@ func (l Leg) String() string {
 type Direction uint8
 
 const (
+	// ToServer is the way of a client's requests, answers and notifications.
 	ToServer Direction = iota + 1
+	// ToClient is the way of what a server says.
 	ToClient
 )
 

@@ -12,6 +12,7 @@ import (
 // empty set; sets are joined with |.
 type LegacyOnly uint32
 
+// The members; their rows in legacyOnly say what each of them is.
 const (
 	OnlyHandshake LegacyOnly = 1 << iota
 	OnlyPing

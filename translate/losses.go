@@ -4,6 +4,7 @@ package translate
 // counted in taskbridge_translation_loss_total{route,what}.
 type Loss string
 
+// The losses; their rows in losses say what each of them is.
 const (
 	LossRequestedTTL     Loss = "requested_ttl"
 	LossRequestState     Loss = "request_state"
