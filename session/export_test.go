@@ -66,3 +66,10 @@ func (r *Runner) KeepEvents(s *ClientStream, session string) {
 func (r *Runner) TakeOver(stream, by string) {
 	r.deliver(logOp(stream), Event{Kind: EvOp, Name: "resume", Data: []byte(by)})
 }
+
+// StatusReads changes how many records of a kind Route.Status reads.
+func StatusReads(n int) (back func()) {
+	was := statusReads
+	statusReads = n
+	return func() { statusReads = was }
+}

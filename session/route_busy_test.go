@@ -99,3 +99,38 @@ func TestRouteBusy(t *testing.T) {
 		st.fails.Store(false)
 	}, old)
 }
+
+// What there is is counted by a bounded number of reads, and that there may be more
+// is said; whether there is anything at all is known all the same.
+func TestRouteStatus_Bounded(t *testing.T) {
+	defer session.StatusReads(5)()
+	a := newRouteServer("a", translate.Legacy)
+	routed(t, func(t *testing.T, rig *routeRig) {
+		rig.update(rig.up(a, 1))
+		c := rig.modern("ann")
+		var ids []string
+		want := func(tasks int, more, empty bool) {
+			t.Helper()
+			synctest.Wait()
+			if s := rig.route.Status()[0]; s.Tasks != tasks || s.More != more || s.Empty != empty {
+				t.Errorf("%+v; want %d tasks, more %v, empty %v", s, tasks, more, empty)
+			}
+		}
+		want(0, false, true)
+		for range 5 {
+			ids = append(ids, c.newTask())
+		}
+		want(5, false, false)
+		for range 5 {
+			ids = append(ids, c.newTask())
+		}
+		want(5, true, false)
+		for i, id := range ids {
+			a.finish(strconv.Itoa(i + 1))
+			time.Sleep(time.Second)
+			c.get(id)
+		}
+		time.Sleep(time.Second)
+		want(0, true, true)
+	}, a)
+}

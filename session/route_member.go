@@ -294,6 +294,7 @@ type UpstreamStatus struct {
 	Tasks    int       `json:"tasks"` // whose end was not seen
 	Calls    int       `json:"calls"`
 	Kept     int       `json:"kept"`           // finished tasks whose results only the proxy has
+	More     bool      `json:"more,omitempty"` // there may be more of each: not all was read
 	Empty    bool      `json:"empty"`          // no sessions, tasks, calls
 	Failures int       `json:"failures"`       // in a row
 	Until    time.Time `json:"until,omitzero"` // ejected until then
@@ -307,7 +308,8 @@ const (
 	StateRetired  = "retired"
 )
 
-// Status reads all operations of all upstreams, to count what is alive.
+// Status counts what is alive, as far as that can be done with a bounded number of
+// reads.
 func (rt *Route) Status() (list []UpstreamStatus) {
 	rt.update.Lock()
 	defer rt.update.Unlock()
@@ -338,9 +340,9 @@ func (rt *Route) Over() bool {
 
 func (m *member) status(weight int) UpstreamStatus {
 	handing := m.users.Load() > 0 // before the rest: what was handed over is there
-	l := m.runner.Load(0)
+	l, empty := m.runner.loadShown()
 	s := UpstreamStatus{Name: m.name, Show: m.show, State: StateActive, Weight: weight,
-		Sessions: l.Sessions, Tasks: l.Tasks, Calls: l.Calls, Kept: l.Kept, Empty: l.Empty() && !handing}
+		Sessions: l.Sessions, Tasks: l.Tasks, Calls: l.Calls, Kept: l.Kept, Empty: empty && !handing, More: l.More}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.Failures = m.fails

@@ -199,6 +199,8 @@ type Load struct {
 	Calls    int // requests and streams of clients
 	// Kept are finished tasks whose results only the proxy has.
 	Kept int
+	// More: the reading ended before all was read; there may be more of each.
+	More bool
 	// Unread: the store could not be read, so there may be more.
 	Unread bool
 }
@@ -235,11 +237,24 @@ var loadKinds = func() []loadKind {
 func (r *Runner) Load(atMost int) (l Load) {
 	l.Calls = r.openStreams()
 	for _, kind := range loadKinds {
-		if !r.countKind(&l, kind, atMost) {
+		if !r.countKind(&l, kind, atMost, 0) {
 			break
 		}
 	}
 	return l
+}
+
+// statusReads bounds the records of a kind that are read to say what there is.
+var statusReads = 10_000
+
+// loadShown is Load for people: of each kind no more than statusReads records are
+// read. Whether anything is left at all is said as Busy says it.
+func (r *Runner) loadShown() (l Load, empty bool) {
+	l.Calls = r.openStreams()
+	for _, kind := range loadKinds {
+		r.countKind(&l, kind, 0, statusReads)
+	}
+	return l, l.Empty() && (!l.More || !r.Busy())
 }
 
 // Busy says whether there is anything left that the server has to do. It reads
@@ -256,7 +271,7 @@ func (r *Runner) Busy() bool {
 				return true
 			}
 			if !kind.kept {
-				r.countKind(&l, kind, 1)
+				r.countKind(&l, kind, 1, 0)
 			}
 		}
 		if !l.Empty() || r.openStreams() > 0 {
@@ -273,11 +288,17 @@ func (r *Runner) openStreams() int {
 	return len(r.streams)
 }
 
-// countKind counts the things of one kind; false: atMost are found in all.
-func (r *Runner) countKind(l *Load, kind loadKind, atMost int) bool {
+// countKind counts the things of one kind; false: atMost are found in all. reads,
+// if not 0, bounds the records that are read.
+func (r *Runner) countKind(l *Load, kind loadKind, atMost, reads int) bool {
+	read := 0
 	for e, err := range Records(r.ctx, r.store, opKey(OpID(kind.prefix))) {
 		if err != nil {
 			l.Unread = true
+			break
+		}
+		if read++; reads > 0 && read > reads {
+			l.More = true
 			break
 		}
 		if kind.counts(OpID(strings.TrimPrefix(e.Key, opKey(""))), e.Value) {

@@ -68,9 +68,10 @@ func TestAdminShown(t *testing.T) {
 // TestLoadText: one thing is no many.
 func TestLoadText(t *testing.T) {
 	for want, u := range map[string]session.UpstreamStatus{
-		"0 sessions, 0 tasks, 0 calls": {},
-		"1 session, 1 task, 1 call":    {Sessions: 1, Tasks: 1, Calls: 1},
-		"2 sessions, 1 task, 11 calls": {Sessions: 2, Tasks: 1, Calls: 11},
+		"0 sessions, 0 tasks, 0 calls":         {},
+		"1 session, 1 task, 1 call":            {Sessions: 1, Tasks: 1, Calls: 1},
+		"2 sessions, 1 task, 11 calls":         {Sessions: 2, Tasks: 1, Calls: 11},
+		"0 sessions, 9 tasks, 0 calls or more": {Tasks: 9, More: true},
 	} {
 		if got := loadText(u); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -192,7 +192,11 @@ func showStatus(w io.Writer, answer []byte) error {
 			name += " (taken out)"
 		}
 		for _, u := range r.Upstreams {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n", name, showText(r.Path, maxShown), showText(u.Show, maxShown), stateOf(u), u.Weight, u.Sessions, u.Tasks, u.Calls)
+			more := ""
+			if u.More {
+				more = "+"
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d%s\t%d%s\t%d%s\n", name, showText(r.Path, maxShown), showText(u.Show, maxShown), stateOf(u), u.Weight, u.Sessions, more, u.Tasks, more, u.Calls, more)
 		}
 	}
 	return t.Flush()
@@ -224,7 +228,11 @@ func loadText(u session.UpstreamStatus) string {
 		}
 		return strconv.Itoa(n) + " " + one + "s"
 	}
-	return many(u.Sessions, "session") + ", " + many(u.Tasks, "task") + ", " + many(u.Calls, "call")
+	text := many(u.Sessions, "session") + ", " + many(u.Tasks, "task") + ", " + many(u.Calls, "call")
+	if u.More {
+		text += " or more"
+	}
+	return text
 }
 
 // showReload writes the answer of /reload.
