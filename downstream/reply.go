@@ -77,6 +77,7 @@ func (x *exchange) answer(src source) {
 				return
 			}
 		case ctx.Err() != nil:
+			x.unanswered()
 			return
 		case silent && x.expired():
 			x.endExpired()
@@ -100,6 +101,15 @@ func (x *exchange) answer(src source) {
 		} else {
 			wait.Reset(x.within(x.s.o.Limits.Silence))
 		}
+	}
+}
+
+// unanswered: net/http takes a client for gone that has closed its half of the
+// connection alone, and answers 200 where nothing is said here. Such a client is
+// not to take that for an empty answer.
+func (x *exchange) unanswered() {
+	if x.status == 0 && x.r.ProtoMajor == 1 {
+		http.Error(x.w, "the connection was closed before the answer", http.StatusBadRequest)
 	}
 }
 

@@ -355,3 +355,23 @@ func TestInitializeUnheard(t *testing.T) {
 		})
 	}
 }
+
+// A client that closes its half of the connection before the answer is taken for
+// gone; what it may still read is no 200.
+func TestHalfClosed(t *testing.T) {
+	for _, verb := range []string{"POST", "GET", "DELETE"} {
+		server, err := New(Options{Hub: &fakeHub{on: func(session.Inbound, *session.ClientStream) {}}, Loopback: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		q := req(verb, ping, "Mcp-Session-Id: s-1", "Accept: application/json, text/event-stream").WithContext(ctx)
+		q.RemoteAddr = "127.0.0.1:50000"
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, q)
+		if w.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", verb, w.Code, w.Body)
+		}
+	}
+}
