@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
@@ -26,9 +27,13 @@ func maySendAgain(out Outgoing, err error) bool {
 	return false
 }
 
-// sendsAgain bounds how often. Twice, since of a server of HTTP+SSE a cut breaks
-// the message's own connection first and the session's stream a moment later.
-const sendsAgain = 2
+const (
+	// sendsAgain bounds how often. Twice, since of a server of HTTP+SSE a cut breaks
+	// the message's own connection first and the session's stream a moment later.
+	sendsAgain = 2
+	// againPause is that moment, before the second time.
+	againPause = time.Second
+)
 
 // anew gives a request that is sent again, for the sent-th time, an id of its own:
 // it is another one (2026-07-28 changelog, item 9; 2025-11-25 basic, Requests: no

@@ -265,6 +265,9 @@ func (r *Runner) pump(ctx context.Context, key upKey, ex *exchange, e openAt) Ev
 		}
 		r.log.Debug("sending a request again whose connection broke", "upstream", e.Upstream, "err", err)
 		e.Out.Msg = p.anew(e.Out.Msg, sent)
+		if sent > 1 {
+			sleep(ctx, againPause)
+		}
 	}
 }
 
