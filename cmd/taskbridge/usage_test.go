@@ -202,6 +202,10 @@ func TestReport_Fleet(t *testing.T) {
 	}
 	reload(head + mixed(100) + plain)
 	list()
+	// A request is counted in the moment its answer goes out, which may be read first.
+	eventually(t, "both lists of the modern client are counted", func() bool {
+		return clientOf(t, reportOf(t, s, "--route", "mixed"), "taskbridge-modern-client").Modern.Completed == 2
+	})
 	r := reportOf(t, s, "--route", "mixed")
 	if r.Verdict != usage.Needed || len(r.Servers) != 2 || clientOf(t, r, "taskbridge-legacy-client").OpenSessions != 1 {
 		t.Fatalf("%s: %+v, %+v", r.Text, r.Servers, r.Clients)
