@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -54,7 +53,7 @@ func (b *bridge) apply(ctx context.Context, c bridgeConfig) (err error) {
 	}
 	retired := b.handles.Retired()
 	if err := b.changeKeys(ctx, &c); err != nil {
-		return fmt.Errorf("state-keys: %w", err)
+		return &settingError{"state-key", err}
 	}
 	b.commit(c, routes, who)
 	if b.audit != nil {
@@ -64,13 +63,23 @@ func (b *bridge) apply(ctx context.Context, c bridgeConfig) (err error) {
 	return nil
 }
 
+// settingError says which setting cannot be had, by the name of its flag.
+type settingError struct {
+	setting string
+	err     error
+}
+
+func (e *settingError) Error() string { return e.setting + ": " + e.err.Error() }
+
+func (e *settingError) Unwrap() error { return e.err }
+
 // auditPlace opens where audit lines are to go.
 func (b *bridge) auditPlace(c *bridgeConfig, back *undo) (p auditPlace, err error) {
 	if b.audit == nil {
 		return p, nil
 	}
 	if p, err = b.audit.place(c.audit); err != nil {
-		return p, fmt.Errorf("audit: %w", err)
+		return p, &settingError{"audit", err}
 	}
 	back.add(func() { b.audit.drop(p) })
 	return p, nil

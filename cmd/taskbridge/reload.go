@@ -132,6 +132,9 @@ func (r *reloader) try(ctx context.Context) error {
 	}
 	if err := r.bridge.apply(ctx, next.bridgeConfig); err != nil {
 		place.drop()
+		if e, ok := errors.AsType[*settingError](err); ok {
+			return fmt.Errorf("%s: %w", next.say.at(e.setting, nil, nil), e.err)
+		}
 		return fmt.Errorf("%s: %w", r.file, err)
 	}
 	if r.logs != nil {
