@@ -92,7 +92,7 @@ func TestReload_Refusals(t *testing.T) {
 		{"listeners: [{name: a, address: \"127.0.0.1:0\"}, {name: b, address: \"127.0.0.1:0\"}]\n" + routes, "FILE:1:12: listeners: there were 1, and none can come or go " + fixed},
 		{head + "max-message: 1MiB\n" + routes, "FILE:2:14: max-message: cannot change " + fixed},
 		{head + "admin: {address: \"127.0.0.1:0\"}\n" + routes, "FILE:2:18: admin.address: cannot change " + fixed},
-		{head + "telemetry: {audit: \"file:.\"}\n" + routes, "FILE: audit: open "},
+		{head + "telemetry: {audit: \"file:.\"}\n" + routes, "FILE:2:20: telemetry.audit: open "},
 		{head + "record: {file: x.jsonl}\n" + routes, "record: cannot change " + fixed},
 		{head + fmt.Sprintf("routes:\n  - {name: two, path: /two, upstream: %q}\n  - {name: one, path: /mcp, upstream: {url: %q, header-files: [/none]}}\n", up, up), "header-files"},
 		{head + fmt.Sprintf("routes:\n  - {name: two, path: /two, upstream: %q}\n  - {name: one, path: /mcp, upstream: {url: %q, header-files: [%q]}}\n", up, up, ours), "is set by the proxy itself"},
