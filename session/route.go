@@ -53,7 +53,7 @@ type Route struct {
 	bound *lru.Cache[string, *member] // of sessions met before
 	opens keyedMutex                  // one opening of a guest session at a time
 
-	carriers carriers
+	carriers *carriers
 
 	chosen func() // between choosing and counting, in tests; else nil
 }
@@ -140,6 +140,7 @@ func NewRoute(o RouteOptions, ups []RouteUpstream) (*Route, error) {
 	}
 	rt.ctx, rt.cancel = context.WithCancel(context.Background())
 	rt.bound, _ = lru.New[string, *member](warmMax)
+	rt.carriers = newCarriers()
 	rt.table.Store(&routeTable{})
 	if err := rt.Update(ups); err != nil {
 		rt.cancel()

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"taskbridge/translate"
 	"taskbridge/translate/jsonrpc"
 )
@@ -19,8 +21,16 @@ import (
 
 // carriers are the streams a Route has open for parts of sessions.
 type carriers struct {
-	mu   sync.Mutex // protects the field below
+	mu   sync.Mutex // protects the fields below
 	open map[carrierKey]*carrier
+	// refused are the parts whose server offers no stream, till the client listens
+	// anew. One that is forgotten is asked once more.
+	refused *lru.Cache[carrierKey, struct{}]
+}
+
+func newCarriers() *carriers {
+	refused, _ := lru.New[carrierKey, struct{}](warmMax)
+	return &carriers{open: map[carrierKey]*carrier{}, refused: refused}
 }
 
 // carrierKey is a part of a session.
@@ -76,29 +86,34 @@ func (rt *Route) carry(home, u *member, part *legacySession) {
 	}
 	if !rt.later(func(context.Context) {
 		defer end()
-		rt.carryOn(ctx, home, u, part)
+		if !rt.carryOn(ctx, home, u, part) {
+			rt.carriers.refuse(key, c)
+		}
 	}) {
 		end()
 	}
 }
 
-// carryOn reads what u says while the client listens.
-func (rt *Route) carryOn(ctx context.Context, home, u *member, part *legacySession) {
+// carryOn reads what u says while the client listens; false: u offers no stream.
+func (rt *Route) carryOn(ctx context.Context, home, u *member, part *legacySession) bool {
 	for tries := 0; tries < carryTries && ctx.Err() == nil; tries++ {
 		if tries > 0 {
 			sleep(ctx, carryWait<<(tries-1))
 		}
 		if sess, ok := home.runner.session(part.ID); !ok || !sess.listens() {
-			return // what ended it may have come before it began
+			return true // what ended it may have come before it began
 		}
 		begun, status := rt.carryStream(ctx, home, u, part)
 		switch {
 		case begun:
 			tries = 0
-		case status == http.StatusMethodNotAllowed, status == http.StatusNotFound:
-			return
+		case status == http.StatusMethodNotAllowed:
+			return false
+		case status == http.StatusNotFound: // the part has gone; what opens it anew begins anew
+			return true
 		}
 	}
+	return true
 }
 
 // carryStream reads one stream to its end. begun is false where the server
@@ -153,11 +168,8 @@ func (r *Runner) carryOut(ctx context.Context, id string, o Out) {
 func (l *carriers) begin(key carrierKey, c *carrier) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[key] != nil {
+	if l.open[key] != nil || l.refused.Contains(key) {
 		return false
-	}
-	if l.open == nil {
-		l.open = map[carrierKey]*carrier{}
 	}
 	l.open[key] = c
 	return true
@@ -170,6 +182,16 @@ func (l *carriers) end(key carrierKey) {
 	if c := l.open[key]; c != nil {
 		c.stop()
 		delete(l.open, key)
+	}
+	l.refused.Remove(key)
+}
+
+// refuse: c has ended, and another would for the same reason.
+func (l *carriers) refuse(key carrierKey, c *carrier) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[key] == c {
+		l.refused.Add(key, struct{}{})
 	}
 }
 
