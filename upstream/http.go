@@ -35,7 +35,10 @@ const (
 	maxResponseHeader = 256 << 10
 	idleConns         = 1024
 	idleConnsPerHost  = 256
-	idleConnTimeout   = 90 * time.Second
+	// idleConnTimeout is under the five seconds after which the servers of Node and
+	// uvicorn, most of those there are, close an idle connection: a request that
+	// meets that moment breaks, and one that may have run is not sent again.
+	idleConnTimeout = 4 * time.Second
 	// pings find HTTP/2 connections that died quietly under a long stream.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 15 * time.Second
